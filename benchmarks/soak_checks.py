@@ -17,7 +17,7 @@ from subgraft.experiments.inventory import size_of, work_directories
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.session import LEDGER, last_trial_steps
 from subgraft.experiments.search.trial_results import Ledger
-from subgraft.orchestration.store.record import RECORD, Record, verified
+from subgraft.orchestration.store.record import RECORD, Record, verify_artifact
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.tracking.model_registry import CHAMPION, Registry
 from subgraft.orchestration.tracking.server import PARENT, Server
@@ -95,7 +95,7 @@ def check_records(home: Path) -> Check:
 def _not_verified(directories: Sequence[Path]) -> Iterator[str]:
     for directory in directories:
         try:
-            verified(directory)
+            verify_artifact(directory)
         except (OSError, ValueError) as error:
             yield f"{directory.parent.name}/{directory.name[:12]}: {error}"
 

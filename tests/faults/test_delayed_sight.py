@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from small_experiments import TINY, written
-from subgraft.orchestration.store.record import verified
+from subgraft.orchestration.store.record import verify_artifact
 from whole_runs import BUSY, run_config
 
 pytestmark = [
@@ -83,6 +83,6 @@ def test_two_runs_at_once_end_well_and_leave_a_sound_store(place: Path) -> None:
     records = list((place / "real" / "store").glob("[!.]*/*/record.json"))
     assert len(records) >= 10
     for record in records:
-        verified(record.parent)
+        verify_artifact(record.parent)
     assert not (place / "real" / "quarantine").exists()
     assert "[started]" not in run_config(Path(config), place / "real"), "everything is there"

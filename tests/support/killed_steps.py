@@ -39,7 +39,7 @@ def made_again_after_a_kill(step: Step, home: Path, at: int, patch: pytest.Monke
     shutil.rmtree(store.work(step), ignore_errors=True)
     runtime = Runtime(checkpoint_seconds=1e-6, checkpoints_in_background=False)
     job = Job(step, place, runtime, 1, 0, False, Provenance.here())
-    reported, written = StageContext.metrics, chunked_translation._keep
+    reported, written = StageContext.metrics, chunked_translation._save_chunk
     chunks = []
 
     def dying(context: StageContext, number: int, values: Mapping[str, float]) -> None:
@@ -55,7 +55,7 @@ def made_again_after_a_kill(step: Step, home: Path, at: int, patch: pytest.Monke
 
     with patch.context() as during:
         during.setattr(StageContext, "metrics", dying)
-        during.setattr(chunked_translation, "_keep", keep)
+        during.setattr(chunked_translation, "_save_chunk", keep)
         with pytest.raises(OperationalError):
             perform(job)
     assert store.find(step) is None

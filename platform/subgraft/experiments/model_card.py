@@ -23,7 +23,7 @@ from subgraft.modeling.exporting.publishing import BASE_MODEL, RECORD_NOTE, UNKN
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import A, Step, in_order, made_by
 from subgraft.orchestration.store.store import Store
-from subgraft.orchestration.tracking.promotion import CHOSEN_BY, DECODING, ON_DEV, TARGET_LANGUAGE
+from subgraft.orchestration.tracking.promotion import DECODING, ON_DEV, SELECTED_BY, TARGET_LANGUAGE
 from subgraft.pipeline.recipes.corpora import CorpusRecipe, TextRecipe
 from subgraft.pipeline.recipes.models import CheckpointRecipe
 from subgraft.pipeline.recipes.vocabularies import AdaptedVocabularyRecipe, VocabularyRecipe
@@ -58,7 +58,7 @@ class Chosen:
             "source_language": experiment.languages.source,
             TARGET_LANGUAGE: experiment.languages.target,
             "recipe": json.dumps(self.steps.system.model_dump(mode="json", exclude_defaults=True)),
-            CHOSEN_BY: f"{ON_DEV}{self.weights.score}",
+            SELECTED_BY: f"{ON_DEV}{self.weights.score}",
             f"dev.{self.weights.score}": f"{self.weights.value:.4f}",
             **({} if self.weights.bleu is None else {"dev.BLEU": f"{self.weights.bleu:.4f}"}),
             "dev.step": str(self.weights.step),

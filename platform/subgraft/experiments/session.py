@@ -27,7 +27,7 @@ from subgraft.experiments.steps.decoding_engine import left_to_transformers
 from subgraft.experiments.steps.inputs import counted
 from subgraft.orchestration.execution.plan import Plan, make_plan
 from subgraft.orchestration.execution.progress import Display, display_for
-from subgraft.orchestration.execution.resources import gpus_lacking
+from subgraft.orchestration.execution.resources import gpu_shortage
 from subgraft.orchestration.execution.runner import require_devices, run
 from subgraft.orchestration.store.home import default_home, describe_empty_store
 from subgraft.orchestration.store.step import in_order
@@ -108,7 +108,7 @@ class Session:
 
     def missing_devices(self) -> list[str]:
         """Devices that the experiment needs and this machine lacks, a line for each."""
-        message = gpus_lacking(self.experiment.runtime)
+        message = gpu_shortage(self.experiment.runtime)
         return [f"{message}: a run here is refused; one on a cluster (--address) is not"] if message else []
 
     def report_directory(self) -> Path:

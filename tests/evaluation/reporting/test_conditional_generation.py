@@ -65,7 +65,7 @@ def test_a_score_of_all_texts_together_has_the_variance_of_seeds_alone(data: Rep
 
 def test_signatures_and_what_scores_mean_stand_below(data: ReportData) -> None:
     notes = " ".join("".join(span.text for span in note) for note in written_scores(data)[0].notes)
-    assert "adherence classifier:tfidf+logistic; distinct-1 n:1" in notes and "takes for the class" in notes
+    assert "adherence classifier:tfidf+logistic; distinct-1 n:1" in notes and "assigns to the class" in notes
     assert "adherence" in table_markdown(written_scores(data)[0])
 
 

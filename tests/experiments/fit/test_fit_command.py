@@ -12,7 +12,7 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
-from subgraft.orchestration.store.record import verified
+from subgraft.orchestration.store.record import verify_artifact
 from toys import english, english_tokenizer, german, german_tokenizer, marian, sentences
 
 PAIRS = 400
@@ -34,7 +34,7 @@ def require_finished(folder: Path, said: str) -> None:
     """That the folder has all that a fit promises, and that it can be used."""
     out = folder / "fitted"
     assert "Keep the old vocabulary" in said or "Take the model with a vocabulary of its own" in said, said
-    record = verified(out / "model")
+    record = verify_artifact(out / "model")
     assert record.stage == "finetune" and f"fitted/model ({record.name.split()[1]}, seed 1" in said
     assert (out / "report" / "report.html").is_file()
     assert "encoder" in Bundle.load(out / "model").tokenizers

@@ -18,7 +18,7 @@ from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import ConditionalModel, conditioned
 from subgraft.modeling.families import count_parameters
-from subgraft.pipeline.stages.transfer import transferred
+from subgraft.pipeline.stages.transfer import transfer_bundle
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.training.objectives.conditioned import (
     SourcedBatch,
@@ -302,7 +302,7 @@ def test_another_vocabulary_leaves_what_copies_as_it_is() -> None:
     old, own = german_tokenizer(), learn(german(60, 5), kind="unigram", size=70)
     made = conditioned(gpt2(), _settings(), seed=1)
     before = Bundle(copy.deepcopy(made), old, old)
-    after = transferred(Bundle(made, old, old), {"decoder": own}, Method("mean")).bundle
+    after = transfer_bundle(Bundle(made, old, old), {"decoder": own}, Method("mean")).bundle
     for part in ("copying", "source", "variant"):
         selected, there = (dict(getattr(each.model, part).named_parameters()) for each in (before, after))
         assert there and all(torch.equal(there[name], selected[name]) for name in selected)

@@ -20,7 +20,7 @@ from subgraft.modeling.families import family_named
 from subgraft.modeling.families.encoder_only import BERT2BERT
 from subgraft.modeling.inference.translate import BeamCache, Translator
 from subgraft.modeling.sides import side, without_dropout
-from subgraft.pipeline.stages.models import assembled
+from subgraft.pipeline.stages.models import assemble
 from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, Seq2SeqView, token_loss
 from subgraft.training.objectives.translation import Translation
 from toys import SHAPE, bert, bert2bert, cased_tokenizer, english, generated, german, german_tokenizer, publish_bert
@@ -52,7 +52,7 @@ def test_where_the_bert_lay_is_not_in_the_model_made_from_it(tmp_path: Path) -> 
     """Equal recipes give equal bytes, in whatever folder they are at work; and so do models made from that."""
     for name in ("here", "elsewhere"):
         publish_bert(tmp_path / name / "bert", pretraining=False)
-        assembled(tmp_path / name / "bert", 1).save(tmp_path / name / "made")
+        assemble(tmp_path / name / "bert", 1).save(tmp_path / name / "made")
         Bundle.load(tmp_path / name / "made").save(tmp_path / name / "again")
     for model in ("made", "again"):
         files = sorted(path.name for path in (tmp_path / "here" / model).iterdir())

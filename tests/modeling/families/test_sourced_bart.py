@@ -16,7 +16,7 @@ from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES, count_parameters, family_of
 from subgraft.modeling.sides import encoder_states, shares_table
-from subgraft.orchestration.estimates.model_forecast import counted, model_config
+from subgraft.orchestration.estimates.model_forecast import count_model_parameters, model_config
 from subgraft.pipeline.stages.models import with_source_encoder
 from subgraft.training.phases import of_first_phase, train_only
 from toys import bart, generated, german_tokenizer, masking_tokenizer
@@ -115,7 +115,7 @@ def test_a_plan_knows_its_size(tmp_path: Path) -> None:
     (system,) = Pipeline(load(config, Experiment, ()), config.parent).systems
     made = system.finetune.inputs["model"]
     store = finish_steps([made.inputs["encoder"], made.inputs["model"].inputs["decoder"]], config.parent)
-    planned = counted(model_config(store, made)).total
+    planned = count_model_parameters(model_config(store, made)).total
     finish_steps([made], config.parent)
     assert planned == sum(each.numel() for each in Bundle.load(store.path(made)).model.parameters())
 

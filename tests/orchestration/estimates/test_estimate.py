@@ -87,7 +87,7 @@ def test_updates_and_hours_once_something_like_it_was_made(
     assert "finetune mean seed 1" not in after
     assert other.workload.updates == done.summary["steps"]
     seconds = done.summary["training_seconds"]
-    assert other.pace is not None and other.pace.known == "measured on 1 like it"
+    assert other.pace is not None and other.pace.source == "measured on 1 like it"
     assert other.device_hours == pytest.approx(seconds / 3600)
     # Nothing was made on a GPU.
     assert _estimated(place, Runtime(gpus_per_worker=1), "seeds=[1, 2]")["finetune mean seed 2"].pace is None
@@ -104,7 +104,7 @@ def test_a_pace_is_of_the_precision_that_auto_chooses(
 
     def known(precision: str) -> str | None:
         pace = _estimated(place, None, "seeds=[7]", f"finetune.precision={precision}")["finetune mean seed 7"].pace
-        return None if pace is None else pace.known
+        return None if pace is None else pace.source
 
     assert (known("fp32"), known("bf16"), known("auto")) == ("measured on 1 like it", None, None)
     auto = Pipeline(load(place / "config.yaml", Experiment, ["finetune.precision=auto"]), place).systems[0].finetune

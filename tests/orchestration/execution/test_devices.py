@@ -12,7 +12,7 @@ import pytest
 from small_searches import searchable
 from subgraft.base.errors import UserError
 from subgraft.config.runtime import Runtime
-from subgraft.orchestration.execution.resources import gpus_here, gpus_lacking, require_gpus
+from subgraft.orchestration.execution.resources import gpu_shortage, gpus_here, require_gpus
 from subgraft.orchestration.execution.runner import job_for
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step
@@ -25,8 +25,8 @@ from toy_steps import nothing
 def test_gpus_that_are_not_here_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert gpus_here() == 0
-    assert gpus_lacking(Runtime()) == ""
-    assert gpus_lacking(Runtime(gpus_per_worker=1, workers=2)) == "2 GPUs asked for, and this machine has none"
+    assert gpu_shortage(Runtime()) == ""
+    assert gpu_shortage(Runtime(gpus_per_worker=1, workers=2)) == "2 GPUs asked for, and this machine has none"
     with pytest.raises(UserError, match=r"1 GPU asked for.*\n.*--address"):
         require_gpus(Runtime(gpus_per_worker=1))
 

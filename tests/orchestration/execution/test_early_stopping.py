@@ -14,7 +14,13 @@ from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.interfaces.api.experiments import stopped_after
 from subgraft.interfaces.cli import main
-from subgraft.orchestration.execution.early_stopping import CHECKPOINTS, PRECISION, full_training, reached, take_over
+from subgraft.orchestration.execution.early_stopping import (
+    CHECKPOINTS,
+    PRECISION,
+    copy_checkpoints,
+    full_training,
+    last_checkpoint_update,
+)
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages import PRETRAIN
@@ -46,16 +52,16 @@ def test_it_takes_over_what_is_not_beyond_its_end(config: Path, tmp_path: Path) 
     ended = pretraining(config, "pretrain.stop_after=15")
     assert full_training(whole) is None
     assert ended.fingerprint != whole.fingerprint == (full_training(ended) or ended).fingerprint
-    take_over(store, ended)
+    copy_checkpoints(store, ended)
     assert not store.work(ended).exists(), "there is nothing yet"
     save_checkpoints(store, whole, 10, 20)
-    take_over(store, ended)
+    copy_checkpoints(store, ended)
     latest = Checkpoints(store.work(ended) / CHECKPOINTS / "all").latest()
     assert latest is not None and latest.step == 10
     save_checkpoints(store, ended, 12)
-    take_over(store, ended)
+    copy_checkpoints(store, ended)
     assert Checkpoints(store.work(ended) / CHECKPOINTS / "all").latest().step == 12  # type: ignore[union-attr]
-    assert reached(store, [ended]) == 20 and reached(store, [whole]) is None
+    assert last_checkpoint_update(store, [ended]) == 20 and last_checkpoint_update(store, [whole]) is None
 
 
 def test_it_goes_on_in_the_precision_that_the_whole_training_began_in(config: Path, tmp_path: Path) -> None:
@@ -63,7 +69,7 @@ def test_it_goes_on_in_the_precision_that_the_whole_training_began_in(config: Pa
     ended = pretraining(config, "pretrain.precision=auto", "pretrain.stop_after=15")
     save_checkpoints(store, whole, 10)
     (store.work(whole) / PRECISION).write_text("what was measured")
-    take_over(store, ended)
+    copy_checkpoints(store, ended)
     assert (store.work(ended) / PRECISION).read_text() == "what was measured"
     assert auto_precision.PRECISION == PRECISION
 

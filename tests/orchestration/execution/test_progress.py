@@ -7,7 +7,14 @@ from pathlib import Path
 
 from subgraft.base.errors import UserError
 from subgraft.base.terminal import Terminal
-from subgraft.orchestration.execution.progress import Pace, PlainDisplay, RichDisplay, counted, display_for, duration
+from subgraft.orchestration.execution.progress import (
+    Pace,
+    PlainDisplay,
+    RichDisplay,
+    describe_progress,
+    display_for,
+    duration,
+)
 from subgraft.orchestration.store.events import Progress, Warned
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
@@ -34,23 +41,23 @@ def test_durations() -> None:
 
 
 def test_counts() -> None:
-    assert counted(Progress(120, 4000, "sentences", 0)) == "120/4,000 sentences"
-    assert counted(Progress(120, 4000, "steps", 0, "loss 5.012")) == "step 120 of 4,000, loss 5.012"
-    assert counted(Progress(1200, 0, "sentences", 0)) == "1,200 sentences"
-    assert counted(Progress(0, 0, "waiting", 0)) == "waiting"
+    assert describe_progress(Progress(120, 4000, "sentences", 0)) == "120/4,000 sentences"
+    assert describe_progress(Progress(120, 4000, "steps", 0, "loss 5.012")) == "step 120 of 4,000, loss 5.012"
+    assert describe_progress(Progress(1200, 0, "sentences", 0)) == "1,200 sentences"
+    assert describe_progress(Progress(0, 0, "waiting", 0)) == "waiting"
 
 
 def test_the_time_left_counts_only_what_this_attempt_did() -> None:
     pace = Pace()
     resumed = Progress(900, 1000, "steps", 100.0)
     pace.update(resumed)
-    assert pace.left(resumed) == ""
+    assert pace.time_left(resumed) == ""
     later = Progress(910, 1000, "steps", 110.0, "loss 3.210")
     pace.update(later)
-    assert pace.left(later) == ", 1 min 30 s left"
+    assert pace.time_left(later) == ", 1 min 30 s left"
     other = Progress(1, 10, "sentences", 111.0)
     pace.update(other)
-    assert pace.left(other) == "", "another kind of work starts at zero"
+    assert pace.time_left(other) == "", "another kind of work starts at zero"
 
 
 def test_work_that_starts_again_has_a_pace_of_its_own() -> None:
@@ -59,10 +66,10 @@ def test_work_that_starts_again_has_a_pace_of_its_own() -> None:
         pace.update(event)
     again = Progress(1, 200, "steps", 501.0)
     pace.update(again)
-    assert pace.left(again) == ""
+    assert pace.time_left(again) == ""
     later = Progress(11, 200, "steps", 511.0)
     pace.update(later)
-    assert pace.left(later) == ", 3 min 9 s left"
+    assert pace.time_left(later) == ", 3 min 9 s left"
 
 
 def test_plain_lines_are_rate_limited(tmp_path: Path) -> None:

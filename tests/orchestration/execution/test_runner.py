@@ -244,7 +244,7 @@ def test_what_this_machine_can_never_start_is_refused(ray_is_up: None, store: St
     with pytest.raises(UserError, match="summed needs 999 CPUs") as caught:
         run(store, [step(TOGETHER, "summed")], Runtime(workers=999))
     assert "runtime.workers" in caught.value.hint
-    with pytest.raises(UserError, match="GPUs and there are"):
+    with pytest.raises(UserError, match="GPUs, but the cluster has"):
         run(store, [step(TOGETHER, "summed")], Runtime(gpus_per_worker=99))
 
 

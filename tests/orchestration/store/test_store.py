@@ -188,7 +188,7 @@ def put_a_link_in_its_place(artifact: Path) -> None:
 DAMAGE: dict[str, Callable[[Path], None]] = {
     "text.txt is not as recorded": flip_a_bit,
     "text.txt is neither a file nor a directory": put_a_link_in_its_place,
-    "record.json is not whole": truncate_the_record,
+    "record.json is incomplete": truncate_the_record,
     "its own digest does not match": change_the_summary,
     "utf-8": put_garbage_in_the_record,
     "the record is of another step": take_another_steps_record,

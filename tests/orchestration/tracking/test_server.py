@@ -23,7 +23,7 @@ from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.compare import compare, table
 from subgraft.orchestration.tracking.model_registry import CARD, TEXTS, Registry
 from subgraft.orchestration.tracking.outbox import Delivery, Outbox, StartRun
-from subgraft.orchestration.tracking.payloads import SHORT, fingerprints_in
+from subgraft.orchestration.tracking.payloads import SHORT_LENGTH, fingerprints_in
 from subgraft.orchestration.tracking.server import Server, tracking_uri
 from subgraft.orchestration.tracking.tracker import Tracker
 from subgraft.pipeline.recipes.recipe import Recipe
@@ -90,7 +90,7 @@ def test_a_run_is_recorded_whole(store: Store) -> None:
     assert run.tags["config"] == "demo.yaml" and "argv" in run.tags
     (made,) = server.children(run)
     assert (run.metrics["steps/found"], run.metrics["steps/made"]) == (1.0, 1.0), "cached steps have no run"
-    assert list(fingerprints_in(run.tags)) == [old.fingerprint[:SHORT]]
+    assert list(fingerprints_in(run.tags)) == [old.fingerprint[:SHORT_LENGTH]]
     expected = {"cached": "false", "stage": "evaluate", "fingerprint": step.fingerprint, "system": "avg", "seed": "1"}
     assert expected.items() <= made.tags.items()
     assert made.tags["signature.BLEU"] == "tok:13a"

@@ -241,6 +241,6 @@ def test_an_experiment_that_another_program_made_gets_its_kind(toy: Experiment) 
     server.client.create_experiment("toy")
     server.client.create_experiment("other", tags={KIND[0]: "regression"})
     server.start("toy", "a run", 1, {}, {})
-    server.settle_kinds()
+    server.set_experiment_kinds()
     kinds = {one.name: one.tags[KIND[0]] for one in server.client.search_experiments()}
     assert kinds["toy"] == KIND[1] and kinds["other"] == "regression"

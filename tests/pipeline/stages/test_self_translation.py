@@ -11,7 +11,7 @@ import torch
 from subgraft.config.corpora import Languages
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.stages import chunked_translation
-from subgraft.pipeline.stages.chunked_translation import Search, Translations, translated_in_chunks
+from subgraft.pipeline.stages.chunked_translation import Search, Translations, translate_in_chunks
 from toys import english, english_tokenizer, german_tokenizer, marian
 
 LANGUAGES = Languages(source="en", target="de")
@@ -20,7 +20,7 @@ LANGUAGES = Languages(source="en", target="de")
 def drawn(work: Path, seed: int | None, beam: int | None = None) -> Translations:
     context = SimpleNamespace(work=work, progress=lambda *counts: None)
     bundle = Bundle(marian(), english_tokenizer(), german_tokenizer())
-    return translated_in_chunks(bundle, english(6), LANGUAGES, Search(beam, seed=seed), context, "train")
+    return translate_in_chunks(bundle, english(6), LANGUAGES, Search(beam, seed=seed), context, "train")
 
 
 def test_what_is_drawn_follows_from_the_seed_also_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

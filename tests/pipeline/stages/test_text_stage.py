@@ -85,7 +85,7 @@ def test_text_that_contains_the_test_set_is_reported(tmp_path: Path) -> None:
     assert summary["target"]["held_out"] == 20
     assert set(corpus.lines("train", "target")).isdisjoint(german(20, 3))
     (line,) = warned
-    assert "downstream.text.target held 20 lines of the task's dev and test splits, which have 40" in line
+    assert "downstream.text.target has 20 lines of the task's dev and test splits, which have 40" in line
 
 
 def test_test_lines_are_found_however_they_are_typed_and_in_text_of_either_side(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def calibration(data: ReportData) -> list[Section]:
     """Reliability diagrams of the systems whose calibration was measured."""
-    systems = [system for system in summarise(data) if any(each.count for each in system.bins)]
+    systems = [system for system in summarise(data) if any(confidence_bin.count for confidence_bin in system.bins)]
     if not systems:
         return []
     caption = (
@@ -30,8 +30,8 @@ def calibration(data: ReportData) -> list[Section]:
         "Below the diagonal (orange) a model is overconfident, above it (blue) underconfident. Right is what the "
         "TER alignment pairs with an equal token of the reference, in the system's own tokens."
     )
-    shown = [Reliability(system.name, system.bins, system.inference_ece) for system in systems]
-    return [Section("Calibration", (Figure("reliability", plot_reliability(shown), caption),))]
+    diagrams = [Reliability(system.name, system.bins, system.inference_ece) for system in systems]
+    return [Section("Calibration", (Figure("reliability", plot_reliability(diagrams), caption),))]
 
 
 def forgetting(data: ReportData) -> list[Section]:
@@ -39,7 +39,7 @@ def forgetting(data: ReportData) -> list[Section]:
     systems = [system for system in summarise(data) if system.forgetting is not None]
     if not systems:
         return []
-    shown = table(
+    comparison = table(
         ["system", "upstream BLEU\nbefore", "upstream BLEU\nafter", "Δ upstream BLEU\n[95 %]", "p"],
         [_forgetting_cells(system.name, system.forgetting) for system in systems if system.forgetting is not None],
         "The upstream test set, translated before finetuning and after",
@@ -48,7 +48,7 @@ def forgetting(data: ReportData) -> list[Section]:
         "systems. A negative difference is forgetting.",
         *on_few_seeds({system.name: len(system.seeds) for system in systems}),
     )
-    return [Section("Forgetting", (shown,))]
+    return [Section("Forgetting", (comparison,))]
 
 
 def _forgetting_cells(name: str, summary: ForgettingSummary) -> list[str | Text]:
@@ -60,12 +60,12 @@ def _forgetting_cells(name: str, summary: ForgettingSummary) -> list[str | Text]
 
 
 def intrinsic_quality(data: ReportData) -> list[Section]:
-    """How well each initialiser makes rows that are known."""
+    """How well each initialiser reproduces known embedding rows."""
     measured = [system for system in summarise(data) if system.intrinsic]
     if not measured:
         return []
     sides = list(dict.fromkeys(side for system in measured for side in system.intrinsic))
-    blocks: list[Block] = [Paragraph(text(_ABOUT_INTRINSIC))]
+    blocks: list[Block] = [Paragraph(text(_INTRINSIC_NOTE))]
     for side in sides:
         systems = [system for system in measured if side in system.intrinsic]
         caption = f"Rows made for held-out tokens, against the true ones; {side}; means over tokens and seeds."
@@ -74,7 +74,7 @@ def intrinsic_quality(data: ReportData) -> list[Section]:
     return [Section("Intrinsic quality", tuple(blocks))]
 
 
-_ABOUT_INTRINSIC = (
+_INTRINSIC_NOTE = (
     "A sample of word-like tokens that both vocabularies have is taken out of the upstream vocabulary, all at once. "
     "Each system's initialiser makes their input rows as if they were unseen. This is measured before finetuning: a "
     "row that is far from the true one may still be learnt. Vocabularies of other sizes have other samples."
@@ -84,9 +84,9 @@ _ABOUT_INTRINSIC = (
 def _intrinsic_table(systems: Sequence[SystemSummary], side: str) -> Block:
     headings = ["system", "held-out\ntokens", "cosine\nmean", "cosine\nmedian", "mean reciprocal\nrank"]
     headings += ["hits\nat 1", "hits\nat 10"]
-    about = "Rank: of the true row among all upstream rows, by their cosine with the row that was made."
+    note = "Rank: of the true row among all upstream rows, by their cosine with the row that was made."
     body = [[system.name, *_intrinsic_cells(system.intrinsic[side])] for system in systems]
-    return table(headings, body, f"Held-out tokens of the {side}", about)
+    return table(headings, body, f"Held-out tokens of the {side}", note)
 
 
 def _intrinsic_cells(quality: Intrinsic) -> list[str]:
@@ -102,8 +102,9 @@ def _intrinsic_cells(quality: Intrinsic) -> list[str]:
 
 # Plots of auxiliary metrics: reliability diagrams, and the quality of held-out tokens' rows.
 
-_ACROSS = 5  # panels in a row
-_SURE, _UNSURE = "#D55E00", "#0072B2"  # their position above or below the diagonal distinguishes them too
+_MAX_COLUMNS = 5  # panels in a row
+# Their position above or below the diagonal distinguishes them too.
+_OVERCONFIDENT, _UNDERCONFIDENT = "#D55E00", "#0072B2"
 
 
 class Reliability(NamedTuple):
@@ -120,10 +121,10 @@ def plot_reliability(systems: Sequence[Reliability], predicted: str = "token") -
 
     Below the diagonal the model is overconfident.
     """
-    columns = min(len(systems), drawing.across(_ACROSS))
-    down = math.ceil(len(systems) / columns)
-    with drawing.new_figure(10, 0.5 + 2.15 * down) as figure:
-        panels = figure.subplots(down, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    columns = min(len(systems), drawing.max_columns(_MAX_COLUMNS))
+    rows = math.ceil(len(systems) / columns)
+    with drawing.new_figure(10, 0.5 + 2.15 * rows) as figure:
+        panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
         for panel, system in zip(panels, systems, strict=False):
             _draw_reliability(panel, system.bins)
             panel.set_title(system.name, fontsize=drawing.SMALL + 0.5)
@@ -136,13 +137,22 @@ def plot_reliability(systems: Sequence[Reliability], predicted: str = "token") -
 
 
 def _draw_reliability(panel: Axes, bins: Sequence[Bin]) -> None:
-    whole = sum(each.count for each in bins)
-    filled = [(b.confidence, b.accuracy, b.count) for b in bins if b.confidence is not None and b.accuracy is not None]
-    sure, right, counts = zip(*filled, strict=True)
-    colours = [_SURE if s > r else _UNSURE for s, r in zip(sure, right, strict=True)]
+    total = sum(group.count for group in bins)
+    filled = [
+        (group.confidence, group.accuracy, group.count)
+        for group in bins
+        if group.confidence is not None and group.accuracy is not None
+    ]
+    confidences, accuracies, counts = zip(*filled, strict=True)
+    colours = [
+        _OVERCONFIDENT if confidence > accuracy else _UNDERCONFIDENT
+        for confidence, accuracy in zip(confidences, accuracies, strict=True)
+    ]
     panel.plot([0, 1], [0, 1], color="#9aa1ac", linewidth=1, linestyle="--", zorder=1)
-    panel.vlines(sure, sure, right, color=colours, linewidth=1.1, alpha=0.65, zorder=2)
-    panel.scatter(sure, right, s=[6 + 260 * count / whole for count in counts], color=colours, alpha=0.85, zorder=3)
+    panel.vlines(confidences, confidences, accuracies, color=colours, linewidth=1.1, alpha=0.65, zorder=2)
+    panel.scatter(
+        confidences, accuracies, s=[6 + 260 * count / total for count in counts], color=colours, alpha=0.85, zorder=3
+    )
     panel.set(xlim=(0, 1), ylim=(0, 1.06), aspect="equal", xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
 
 
@@ -157,10 +167,10 @@ def plot_intrinsic(data: ReportData, systems: Sequence[SystemSummary], side: str
         ("True row among the nearest 10", lambda quality: quality.hits_at_10),
     ]
     with drawing.new_figure(10, 1.1 + 0.34 * len(systems)) as figure:
-        drawn = drawing.side_by_side(figure, len(panels), sharey=True)
-        for panel, (title, value) in zip(drawn, panels, strict=True):
+        axes = drawing.side_by_side(figure, len(panels), sharey=True)
+        for panel, (title, value) in zip(axes, panels, strict=True):
             values = [value(system.intrinsic[side]) for system in systems]
-            drawing.bars(panel, names, values, [fixed(each, 3) for each in values], colours)
+            drawing.bars(panel, names, values, [fixed(number, 3) for number in values], colours)
             low, high = min(0.0, *values), max(0.0, *values)
             panel.set(title=title, xlim=(low - (0.22 * (high - low) if low else 0), high + 0.16 * (high - low) or 1))
             panel.locator_params(axis="x", nbins=4)

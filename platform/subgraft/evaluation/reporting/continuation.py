@@ -26,7 +26,7 @@ from subgraft.evaluation.reporting.results import against_cells, model_cost_cell
 from subgraft.evaluation.reporting.summary import MetricSummary, compare_all, summarise_scores
 from subgraft.evaluation.reporting.table import MainTable, Table, table
 
-SHOWN = 5  # prompts, with their continuations
+MAX_PROMPTS = 5  # shown with their continuations
 
 
 def summarise_bits(data: ReportData) -> dict[str, MetricSummary]:
@@ -37,10 +37,10 @@ def summarise_bits(data: ReportData) -> dict[str, MetricSummary]:
     if not data.systems:
         raise UserError("there are no results to report")
     bits = {(system.name, system.seed): _bits(system) for system in data.systems}
-    whole = np.logical_and.reduce([lines[:, 1] > 0 for lines in bits.values()])
-    if not whole.any():
+    complete = np.logical_and.reduce([lines[:, 1] > 0 for lines in bits.values()])
+    if not complete.any():
         raise UserError("no test line is taken whole by the models of every system")
-    statistics = {run: lines[whole] for run, lines in bits.items()}
+    statistics = {run: lines[complete] for run, lines in bits.items()}
     scores = {run: float(ratio(lines.sum(axis=0))) for run, lines in statistics.items()}
     return summarise_scores(data, ratio, statistics, scores)
 
@@ -58,23 +58,23 @@ def continuation_table(data: ReportData) -> MainTable:
     systems, scores = summarise_bits(data), headline_scores(data)
     caption = f"{count(len(data.references))} test lines, less is better; Δ and p against {data.baseline or 'nothing'}"
     caption += findings.caption_remarks(data, _compared_seeds(systems))
-    several = len(data.seeds) > 1
-    seeds = [f"bits\nseed {seed}" for seed in data.seeds] if several else []
-    written = tuple(scores[data.system_names[0]])
-    length = ["tokens/\nline", *([] if written else ["chars/\ntoken"])]
+    by_seed = len(data.seeds) > 1
+    seeds = [f"bits\nseed {seed}" for seed in data.seeds] if by_seed else []
+    score_headings = tuple(scores[data.system_names[0]])
+    length = ["tokens/\nline", *([] if score_headings else ["chars/\ntoken"])]
     length += ["tokens/\nprompt"] if _has_prompt_lengths(data) else []
     rows = tuple(
         (
             name,
-            *([fixed(bits, 3) for bits in system.by_seed.values()] if several else []),
+            *([fixed(bits, 3) for bits in system.by_seed.values()] if by_seed else []),
             fixed(system.mean, 3),
             *against_cells(system.comparison, 3),
             *scores[name].values(),
-            *_figures(data.results(name), written=bool(written)),
+            *_cost_cells(data.results(name), has_scores=bool(score_headings)),
         )
         for name, system in systems.items()
     )
-    headings = ("system", *seeds, "bits/\nchar", "Δ", "p", *written, *length, "prompts/\ns")
+    headings = ("system", *seeds, "bits/\nchar", "Δ", "p", *score_headings, *length, "prompts/\ns")
     return MainTable(data.title, caption, headings, rows)
 
 
@@ -82,8 +82,8 @@ def _has_prompt_lengths(data: ReportData) -> bool:
     return all(system.tokens_per_prompt is not None for system in data.systems)
 
 
-def _figures(results: Sequence[SystemResult], written: bool = False) -> list[str]:
-    characters = [] if written else [fixed(fmean(result.characters_per_token for result in results))]
+def _cost_cells(results: Sequence[SystemResult], has_scores: bool = False) -> list[str]:
+    characters = [] if has_scores else [fixed(fmean(result.characters_per_token for result in results))]
     prompts = [result.tokens_per_prompt for result in results if result.tokens_per_prompt is not None]
     return [
         fixed(fmean(result.tokens_per_sentence for result in results), 1),
@@ -105,7 +105,7 @@ def write_continuation_report(data: ReportData, out: Path) -> None:
 def build_continuation_document(data: ReportData) -> Document:
     """The whole report, in the order in which it is read."""
     systems = summarise_bits(data)
-    caption = "Means over seeds, bands from the least seed to the greatest. Every system sees the same batches."
+    caption = "Lines are means over seeds, bands their range. Every system sees the same batches."
     curves = Figure("learning_curves", plot_learning_curves(data), caption, learning_panels(data))
     notices = (*findings.generated_notice(data.generated), *findings.untrained_notice(data))
     sections = [
@@ -116,8 +116,8 @@ def build_continuation_document(data: ReportData) -> Document:
         Section("Continuations", (_examples(data),)),
         *report.background(data),
     ]
-    about = f"{data.languages[0]} · {len(data.system_names)} systems · {count(len(data.references))} test lines"
-    return Document(data.title, about, tuple(sections))
+    subtitle = f"{data.languages[0]} · {len(data.system_names)} systems · {count(len(data.references))} test lines"
+    return Document(data.title, subtitle, tuple(sections))
 
 
 def _score_table(data: ReportData, systems: Mapping[str, MetricSummary]) -> Table:
@@ -125,9 +125,11 @@ def _score_table(data: ReportData, systems: Mapping[str, MetricSummary]) -> Tabl
     rows = []
     for name, system in systems.items():
         difference, p_value = against_cells(system.comparison, 3)
-        between = interval(system.comparison.interval, 3) if system.comparison else MISSING
+        difference_interval = interval(system.comparison.interval, 3) if system.comparison else MISSING
         seeds = " · ".join(fixed(bits, 3) for bits in system.by_seed.values())
-        rows.append([name, seeds, fixed(system.mean, 3), interval(system.interval, 3), difference, between, p_value])
+        rows.append(
+            [name, seeds, fixed(system.mean, 3), interval(system.interval, 3), difference, difference_interval, p_value]
+        )
     return table(
         ["system", "by seed", "bits per\ncharacter", "95 %", "Δ", "95 %", "p\n(Holm)"],
         rows,
@@ -145,7 +147,7 @@ def _cost_table(data: ReportData) -> Table:
     rows = []
     for name in data.system_names:
         results = data.results(name)
-        rows.append([name, *_figures(results), *model_cost_cells(results)])
+        rows.append([name, *_cost_cells(results), *model_cost_cells(results)])
     return table(
         [*headings, "upstream", "generator", "finetuning"],
         rows,
@@ -158,24 +160,24 @@ def _cost_table(data: ReportData) -> Table:
 def _examples(data: ReportData) -> Table:
     """The first prompts, and what the first seed of each system writes after them."""
     rows = []
-    for place, prompt in enumerate(data.sources[:SHOWN]):
-        rows.append([prompt, "the text itself", data.references[place]])
-        rows += [["", name, data.results(name)[0].continuations[place]] for name in data.system_names]
+    for index, prompt in enumerate(data.sources[:MAX_PROMPTS]):
+        rows.append([prompt, "the text itself", data.references[index]])
+        rows += [["", name, data.results(name)[0].continuations[index]] for name in data.system_names]
     return table(["prompt", "system", "continuation"], rows, f"Prompts are {data.prompts}", left=(0, 1, 2))
 
 
 # The significant digits of scores that are not in points.
 DIGITS = {"bits saved": 3}
-EXPLAINED = {
+EXPLANATIONS = {
     "bits saved": "Bits saved: how many bits per character fewer the test text takes given its own source than given "
     "another one; 0 if a model ignores it.",
-    "adherence": "Adherence: the share of written texts that a classifier of its own takes for the class they were "
-    "written for; classifier accuracy is its accuracy on texts by people.",
+    "adherence": "Adherence: the share of written texts that an independent classifier assigns to the class that they "
+    "were written for; classifier accuracy is its accuracy on texts by people.",
     "prompt ranking": "Prompt ranking: how often a text is likelier given its own source than given others; its "
     "signature has the number of candidates and the chance level.",
     "distinct-1": "Distinct: the share of words, or of pairs of words, that are different; high where texts vary.",
 }
-# A terminal has room for two: whether the text is right, and whether the source is read at all.
+# A terminal has room for two: whether the text is correct, and whether the model uses the source at all.
 HEADLINES = ("exact match", "ROUGE-L", "adherence", "bits saved")
 
 
@@ -220,21 +222,21 @@ def drift_curves(data: ReportData) -> tuple[Figure, ...]:
         return ()
     caption = (
         "Root median squared distance of the feed-forward weights from those that finetuning began with (Ziegler et "
-        "al. 2019, figure 2). Means over seeds, bands from the least seed to the greatest."
+        "al. 2019, figure 2). Lines are means over seeds, bands their range."
     )
     return (Figure("drift", plot_drift(data), caption),)
 
 
 def written_section(data: ReportData) -> tuple[Section, ...]:
-    """Both, where there are any."""
-    shown: tuple[Block, ...] = (*written_scores(data), *drift_curves(data))
-    return (Section("Scores of outputs", shown),) if shown else ()
+    """The scores of outputs and the drift, where either exists."""
+    blocks: tuple[Block, ...] = (*written_scores(data), *drift_curves(data))
+    return (Section("Scores of outputs", blocks),) if blocks else ()
 
 
 def _cell(data: ReportData, results: Sequence[SystemResult], name: str, p_value: float | None) -> str:
     """The mean over seeds, below it the 95 % interval, and the p-value of the comparison with the baseline."""
-    between = _interval(data, results, name)
-    lines = [_mean(results, name), *([interval(between, DIGITS.get(name, 1))] if between else [])]
+    score_interval = _interval(data, results, name)
+    lines = [_mean(results, name), *([interval(score_interval, DIGITS.get(name, 1))] if score_interval else [])]
     return "\n".join([*lines, *([f"p {equals(p_value)}"] if p_value is not None else [])])
 
 
@@ -246,13 +248,13 @@ def _interval(data: ReportData, results: Sequence[SystemResult], name: str) -> I
         return estimate(name, np.stack(by_text), samples=samples, seed=seed).interval
     if len(results) == 1:
         return None
-    # As if there were one text, which every resample has.
-    alone = np.array([[[result.scores[name].value, 1.0]] for result in results])
-    return estimate(ratio, alone, samples=samples, seed=seed).interval
+    # Statistics of a single text, which every resample contains: only the seeds vary.
+    single_text = np.array([[[result.scores[name].value, 1.0]] for result in results])
+    return estimate(ratio, single_text, samples=samples, seed=seed).interval
 
 
 def _p_values(data: ReportData, name: str) -> dict[str, float]:
-    """By system, of scores that can be resampled."""
+    """The p-value of each system, for scores that can be resampled."""
     systems = (system for system in data.systems if name in system.statistics)
     compared = compare_all(data, name, {(system.name, system.seed): system.statistics[name] for system in systems})
     return {system: comparison.p_value for system, comparison in compared.items()}
@@ -261,15 +263,15 @@ def _p_values(data: ReportData, name: str) -> dict[str, float]:
 def _mean_drift(results: Sequence[SystemResult]) -> float | None:
     """The mean drift of the selected weights."""
     selected = [point.drift for result in results for point in result.curve if point.step == result.selected_step]
-    known = [drift for drift in selected if drift is not None]
-    return fmean(known) if known and len(known) == len(results) else None
+    measured = [drift for drift in selected if drift is not None]
+    return fmean(measured) if measured and len(measured) == len(results) else None
 
 
 def _notes(data: ReportData, names: Sequence[str]) -> list[str]:
     against = f" p is two-sided, against {data.baseline}, Holm's for each score." if data.baseline else ""
     scores = data.systems[0].scores
     return [
-        *(EXPLAINED[name] for name in names if name in EXPLAINED),
+        *(EXPLANATIONS[name] for name in names if name in EXPLANATIONS),
         "Drift: the root median squared distance of feed-forward weights from where finetuning began; – for a model "
         "without pretrained ones.",
         f"Below each score its 95 % interval: {count(data.bootstrap_samples)} resamples of texts, and over several "

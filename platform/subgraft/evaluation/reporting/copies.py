@@ -1,4 +1,4 @@
-"""Notes of a report on outputs that are copies of their sources, or in another language than the one asked for."""
+"""Notes of a report on outputs that are copies of their sources, or that are not in the target language."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from subgraft.evaluation.metrics.untranslated import Copying, copied_scores, cop
 from subgraft.evaluation.reporting.numbers import MISSING, fixed, percent
 from subgraft.evaluation.reporting.records import ReportData
 
-IDENTIFIED = (
+IDENTIFICATION_NOTE = (
     "Languages are identified by character n-grams (naive Bayes, learnt from the experiment's training text); und: "
     "outputs without a letter."
 )
@@ -33,24 +33,24 @@ def copying_notes(data: ReportData) -> list[str]:
     if not by_system:
         return []
     scores = copied_scores(data.sources, data.references, data.languages[1])
-    named = " and ".join(f"{name} {fixed(score, 1)}" for name, score in scores.items())
-    shares = {name: sum(each.identical for each in seeds) / len(seeds) for name, seeds in by_system.items()}
+    source_scores = " and ".join(f"{name} {fixed(score, 1)}" for name, score in scores.items())
+    shares = {name: sum(result.identical for result in seeds) / len(seeds) for name, seeds in by_system.items()}
     systems = ", ".join(f"{name} {percent(share)}" for name, share in shares.items() if share)
-    written = f" Outputs that are copies of their sources: {systems}." if systems else ""
+    copies_note = f" Outputs that are copies of their sources: {systems}." if systems else ""
     return [
-        f"The sources themselves, as if they were translations: {named}.{written}",
+        f"The sources themselves, as if they were translations: {source_scores}.{copies_note}",
         *_language_notes(data),
     ]
 
 
 def _language_notes(data: ReportData) -> list[str]:
     """The share of each system's outputs in the target language, where it was identified."""
-    by_system = {name: [each.output_language for each in data.results(name)] for name in data.system_names}
+    by_system = {name: [result.output_language for result in data.results(name)] for name in data.system_names}
     if not all(all(seeds) for seeds in by_system.values()):
         return []
     target = data.languages[1]
     shares = ", ".join(f"{name} {in_target(mean_shares(seeds), target)}" for name, seeds in by_system.items())
-    return [f"Outputs in the language {target}: {shares}. {IDENTIFIED}"]
+    return [f"Outputs in the language {target}: {shares}. {IDENTIFICATION_NOTE}"]
 
 
 def mean_shares(by_seed: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -62,7 +62,7 @@ def mean_shares(by_seed: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def in_target(shares: Mapping[str, float], target: str) -> str:
-    """The share of outputs in the language that was asked for."""
+    """The share of outputs in the target language."""
     return percent(shares.get(target, 0.0)) if shares else MISSING
 
 
@@ -70,7 +70,7 @@ def systems_that_copy(data: ReportData) -> list[str]:
     """A line for each system that does little else than copy, under any seed."""
     return [
         f"{name} only copies: BLEU of its outputs against their sources is "
-        f"{fixed(max(each.against_sources for each in seeds), 1)}. It has not learnt to translate."
+        f"{fixed(max(result.against_sources for result in seeds), 1)}. It has not learnt to translate."
         for name, seeds in copies(data).items()
-        if any(each.only_copies for each in seeds)
+        if any(result.only_copies for result in seeds)
     ]

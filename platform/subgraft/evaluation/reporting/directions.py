@@ -10,15 +10,15 @@ import numpy as np
 
 from subgraft.evaluation.metrics.significance import estimate
 from subgraft.evaluation.reporting import drawing
-from subgraft.evaluation.reporting.copies import IDENTIFIED, in_target, mean_shares
+from subgraft.evaluation.reporting.copies import IDENTIFICATION_NOTE, in_target, mean_shares
 from subgraft.evaluation.reporting.document import Block, Figure, Section
 from subgraft.evaluation.reporting.numbers import MISSING, count, fixed, interval, percent
 from subgraft.evaluation.reporting.records import DirectionResult, ReportData
 from subgraft.evaluation.reporting.results import MAIN_METRICS
 from subgraft.evaluation.reporting.table import Span, Table, Text, table, text
 
-COPIED = "source copied"
-_ABOUT = (
+COPIED_SOURCE = "source copied"
+_TABLE_NOTE = (
     "Means over seeds with 95 % intervals (bootstrap over sentences, and seeds by Student's t); the last column is the "
     "mean over directions. Bold: the system was finetuned on this direction."
 )
@@ -30,27 +30,30 @@ _ZERO_SHOT = (
 
 def directions(data: ReportData) -> list[Section]:
     """Scores on each direction; nothing for an experiment without directions."""
-    names = tested(data)
+    names = tested_directions(data)
     if not names:
         return []
-    blocks: list[Block] = [*(_scores(data, names, metric) for metric in MAIN_METRICS), _languages(data, names)]
+    blocks: list[Block] = [
+        *(_score_table(data, names, metric) for metric in MAIN_METRICS),
+        _language_table(data, names),
+    ]
     caption = "Rows: systems, and in brackets what they were finetuned on. Columns: what they were tested on."
-    drawn = plot_transfer_matrix(rows(data), names, MAIN_METRICS[0])
-    return [Section("Directions", (*blocks, Figure("directions", drawn, caption), _seen(data, names)))]
+    matrix = plot_transfer_matrix(matrix_rows(data), names, MAIN_METRICS[0])
+    return [Section("Directions", (*blocks, Figure("directions", matrix, caption), _overlap_table(data, names)))]
 
 
-def tested(data: ReportData) -> list[str]:
+def tested_directions(data: ReportData) -> list[str]:
     """The directions that systems were tested on, in order."""
     return list(dict.fromkeys(name for system in data.systems for name in system.directions))
 
 
-def rows(data: ReportData, metric: str = MAIN_METRICS[0]) -> list[MatrixRow]:
+def matrix_rows(data: ReportData, metric: str = MAIN_METRICS[0]) -> list[MatrixRow]:
     """The rows of the matrix: means over seeds."""
     return [
         MatrixRow(
             system,
             data.results(system)[0].trained_on,
-            tuple(mean_score(data, system, name, metric) for name in tested(data)),
+            tuple(mean_score(data, system, name, metric) for name in tested_directions(data)),
         )
         for system in data.system_names
     ]
@@ -59,98 +62,100 @@ def rows(data: ReportData, metric: str = MAIN_METRICS[0]) -> list[MatrixRow]:
 def mean_score(data: ReportData, system: str, direction: str, metric: str) -> float | None:
     """A system's score on a direction, as the mean over seeds."""
     results = _results(data, system, direction)
-    return fmean(each.scores[metric].value for each in results) if results else None
+    return fmean(result.scores[metric].value for result in results) if results else None
 
 
 def _results(data: ReportData, system: str, direction: str) -> list[DirectionResult]:
-    return [each.directions[direction] for each in data.results(system) if direction in each.directions]
+    return [result.directions[direction] for result in data.results(system) if direction in result.directions]
 
 
-def _scores(data: ReportData, names: Sequence[str], metric: str) -> Table:
+def _score_table(data: ReportData, names: Sequence[str], metric: str) -> Table:
     body: list[list[str | Text]] = []
     for system in data.system_names:
         trained = data.results(system)[0].trained_on
         cells = [_cell(data, system, name, metric, name in trained) for name in names]
         means = [score for name in names if (score := mean_score(data, system, name, metric)) is not None]
         body.append([system, *cells, fixed(fmean(means)) if means else MISSING])
-    body.append([COPIED, *(fixed(_copied(data, name, metric)) for name in names), MISSING])
+    body.append([COPIED_SOURCE, *(fixed(_copied_score(data, name, metric)) for name in names), MISSING])
     headings = [*(f"{name}\n{metric}" for name in names), f"mean\n{metric}"]
-    about = f"{COPIED}: the score of the untranslated source, which a model that copies reaches."
-    return table(["system", *headings], body, f"{metric} on the test set of each direction", _ABOUT, about, _ZERO_SHOT)
+    note = f"{COPIED_SOURCE}: the score of the untranslated source, which a model that copies reaches."
+    return table(
+        ["system", *headings], body, f"{metric} on the test set of each direction", _TABLE_NOTE, note, _ZERO_SHOT
+    )
 
 
 def _cell(data: ReportData, system: str, direction: str, metric: str, trained: bool) -> str | Text:
     results = _results(data, system, direction)
     if not results:
         return MISSING
-    statistics = np.stack([each.statistics[metric] for each in results])
+    statistics = np.stack([result.statistics[metric] for result in results])
     score = estimate(metric, statistics, samples=data.bootstrap_samples, seed=data.bootstrap_seed)
-    shown = Span(fixed(score.score), "strong" if trained else "plain")
+    score_span = Span(fixed(score.score), "strong" if trained else "plain")
     zero_shot = (Span("\nzero-shot", "faint"),) if results[0].zero_shot else ()
-    return text(shown, "\n", Span(interval(score.interval), "faint"), *zero_shot)
+    return text(score_span, "\n", Span(interval(score.interval), "faint"), *zero_shot)
 
 
-def _copied(data: ReportData, direction: str, metric: str) -> float | None:
-    results = [each.directions[direction] for each in data.systems if direction in each.directions]
+def _copied_score(data: ReportData, direction: str, metric: str) -> float | None:
+    results = [result.directions[direction] for result in data.systems if direction in result.directions]
     return results[0].copied[metric].value if results else None
 
 
-def _languages(data: ReportData, names: Sequence[str]) -> Table:
-    """The share of outputs in the language that was asked for, and of copies of their sources."""
+def _language_table(data: ReportData, names: Sequence[str]) -> Table:
+    """The share of outputs in the target language, and of copies of their sources."""
     body: list[list[str | Text]] = []
     for system in data.system_names:
         body.append([system, *(_language_cell(_results(data, system, name), name) for name in names)])
-    about = (
+    note = (
         "Means over seeds; below, the language that most other outputs are in, and the share of outputs that equal "
-        f"their sources. {IDENTIFIED}"
+        f"their sources. {IDENTIFICATION_NOTE}"
     )
     headings = [f"{name}\nin {_target(name)}" for name in names]
-    return table(["system", *headings], body, "Outputs in the target language", about)
+    return table(["system", *headings], body, "Outputs in the target language", note)
 
 
 def _language_cell(results: Sequence[DirectionResult], name: str) -> str | Text:
     if not results:
         return MISSING
-    shares, target = mean_shares([each.output_language for each in results]), _target(name)
+    shares, target = mean_shares([result.output_language for result in results]), _target(name)
     others = {language: share for language, share in shares.items() if language != target}
-    most = max(others, key=others.__getitem__, default=None)
-    other = (Span(f"\n{most} {percent(others[most])}", "faint"),) if most else ()
-    copied = fmean(each.copying.identical for each in results)
-    copies = (Span(f"\ncopies {percent(copied)}", "faint"),) if copied else ()
-    return text(Span(in_target(shares, target), "strong"), *other, *copies)
+    other_language = max(others, key=others.__getitem__, default=None)
+    other_note = (Span(f"\n{other_language} {percent(others[other_language])}", "faint"),) if other_language else ()
+    copied = fmean(result.copying.identical for result in results)
+    copies_note = (Span(f"\ncopies {percent(copied)}", "faint"),) if copied else ()
+    return text(Span(in_target(shares, target), "strong"), *other_note, *copies_note)
 
 
 def _target(name: str) -> str:
     return name.partition("-")[2]
 
 
-def _seen(data: ReportData, names: Sequence[str]) -> Table:
+def _overlap_table(data: ReportData, names: Sequence[str]) -> Table:
     """Test pairs in training text, a row for each direction and each group of systems with the same counts."""
     body = [
         [name, ", ".join(systems), count(seen.sentences), count(seen.pairs), count(seen.sources), count(seen.targets)]
         for name in names
         for systems, seen in _groups(data, name)
     ]
-    about = (
+    note = (
         "Lines equal up to case, white space, quotation marks and final punctuation, in any text that the trainings "
         "behind a system and its vocabulary read. Pairs: both sides together; sources, targets: that side alone too."
     )
     headings = ["direction", "systems", "test pairs", "pairs\nseen", "sources\nseen", "targets\nseen"]
-    return table(headings, body, "Test pairs in training text, by digest", about, left=(0, 1))
+    return table(headings, body, "Test pairs in training text, by digest", note, left=(0, 1))
 
 
 def _groups(data: ReportData, direction: str) -> Iterator[tuple[list[str], DirectionResult]]:
     groups: dict[tuple[int, ...], tuple[list[str], DirectionResult]] = {}
     for system in data.system_names:
-        for each in _results(data, system, direction)[:1]:
-            counts = (each.sentences, each.pairs, each.sources, each.targets)
-            groups.setdefault(counts, ([], each))[0].append(system)
+        for result in _results(data, system, direction)[:1]:
+            counts = (result.sentences, result.pairs, result.sources, result.targets)
+            groups.setdefault(counts, ([], result))[0].append(system)
     yield from groups.values()
 
 
 # The longest row label that a matrix shows in a line.
-_WRAPPED = 22
-_DARK = 0.6  # of the scale, from which writing is white
+_MAX_LABEL_LENGTH = 22
+_DARK = 0.6  # share of the scale above which text is white
 
 
 @dataclass(frozen=True)
@@ -171,28 +176,28 @@ class MatrixRow:
     def label(self) -> str:
         """The name, and what it was finetuned on, below it if both are long."""
         trained = ", ".join(self.trained_on)
-        apart = "\n" if len(self.name) + len(trained) > _WRAPPED else " "
-        return f"{self.name}{apart}({trained})"
+        separator = "\n" if len(self.name) + len(trained) > _MAX_LABEL_LENGTH else " "
+        return f"{self.name}{separator}({trained})"
 
 
 @drawing.for_narrow_screens
 def plot_transfer_matrix(rows: Sequence[MatrixRow], tested: Sequence[str], metric: str) -> bytes:
     """Scores as shades of one colour, each written in its cell; directions that a row was trained on have a frame."""
-    most = max((score for row in rows for score in row.scores if score is not None), default=0.0) or 1.0
+    highest = max((score for row in rows for score in row.scores if score is not None), default=0.0) or 1.0
     with drawing.new_figure(2.6 + 0.9 * len(tested), 1.2 + 0.42 * len(rows)) as figure:
         panel = figure.subplots()
         shades = [[score or 0.0 for score in row.scores] for row in rows]
-        panel.imshow(shades, cmap="Blues", vmin=0.0, vmax=most, aspect="auto")
-        for at, row in enumerate(rows):
-            for place, (direction, score) in enumerate(zip(tested, row.scores, strict=True)):
-                colour = "white" if (score or 0.0) > _DARK * most else "#2b3340"
+        panel.imshow(shades, cmap="Blues", vmin=0.0, vmax=highest, aspect="auto")
+        for row_index, row in enumerate(rows):
+            for column, (direction, score) in enumerate(zip(tested, row.scores, strict=True)):
+                colour = "white" if (score or 0.0) > _DARK * highest else "#2b3340"
                 weight = "bold" if direction in row.trained_on else "normal"
                 panel.text(
-                    place, at, fixed(score, 1), ha="center", va="center", color=colour, weight=weight,
+                    column, row_index, fixed(score, 1), ha="center", va="center", color=colour, weight=weight,
                     fontsize=drawing.SMALL,
                 )  # fmt: skip
                 if direction in row.trained_on:
-                    _frame(panel, place, at)
+                    _frame(panel, column, row_index)
         panel.set_xticks(range(len(tested)), tested, rotation=40 if len(tested) > 5 else 0)
         panel.set_yticks(range(len(rows)), [row.label for row in rows])
         panel.tick_params(length=0)
@@ -201,9 +206,9 @@ def plot_transfer_matrix(rows: Sequence[MatrixRow], tested: Sequence[str], metri
         return drawing.png(figure)
 
 
-def _frame(panel: object, place: int, at: int) -> None:
+def _frame(panel: object, column: int, row: int) -> None:
     from matplotlib.axes import Axes
     from matplotlib.patches import Rectangle
 
     assert isinstance(panel, Axes)
-    panel.add_patch(Rectangle((place - 0.46, at - 0.44), 0.92, 0.88, fill=False, edgecolor="#D55E00", linewidth=1.6))
+    panel.add_patch(Rectangle((column - 0.46, row - 0.44), 0.92, 0.88, fill=False, edgecolor="#D55E00", linewidth=1.6))

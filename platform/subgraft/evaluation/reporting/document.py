@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from subgraft.evaluation.reporting.drawing import Drawn
+from subgraft.evaluation.reporting.drawing import ResponsivePng
 from subgraft.evaluation.reporting.records import Command
 from subgraft.evaluation.reporting.table import Table, Text, escape_markdown, table_markdown, text_markdown
 
@@ -44,9 +44,13 @@ class Notice:
 
 @dataclass(frozen=True)
 class Figure:
-    """A plot: the stem of its file's name, its PNG bytes, and what it shows.
+    """A plot.
 
-    panels: its lines as numbers, which the page's script draws (templates/curves.js) in place of the picture.
+    Attributes:
+        name: The stem of its file's name.
+        png: Its PNG bytes.
+        caption: A description of its content.
+        panels: Its curves as numbers, which the page's script (templates/curves.js) draws in place of the picture.
     """
 
     kind: ClassVar[str] = "figure"
@@ -67,7 +71,7 @@ class Figure:
     @property
     def narrow_base64(self) -> str:
         """The picture for narrow screens; empty without one."""
-        return base64.b64encode(self.png.narrow).decode("ascii") if isinstance(self.png, Drawn) else ""
+        return base64.b64encode(self.png.narrow).decode("ascii") if isinstance(self.png, ResponsivePng) else ""
 
 
 @dataclass(frozen=True)

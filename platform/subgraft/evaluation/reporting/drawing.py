@@ -1,4 +1,4 @@
-"""The vocabulary of all plots: style, bars, labels that do not overlap, colours of systems, and PNG bytes."""
+"""Shared parts of all plots: style, bars, labels that do not overlap, colours of systems, and PNG bytes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 Arguments = ParamSpec("Arguments")
-# Inches of a plot for a narrow screen, and its small panels in a row.
-_NARROW, _NARROW_ACROSS = 4.2, 2
+# The width of a plot for a narrow screen in inches, and its number of columns of small panels.
+_NARROW_WIDTH, _NARROW_COLUMNS = 4.2, 2
 _narrow: ContextVar[bool] = ContextVar("narrow", default=False)
 SMALL = 8.5  # points, of labels in a plot
 _STYLE: dict[Any, Any] = {
@@ -42,30 +42,30 @@ _STYLE: dict[Any, Any] = {
 _LINE: dict[str, Any] = {"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2}
 
 
-class Drawn(bytes):
+class ResponsivePng(bytes):
     """The bytes of a PNG, and of its version for narrow screens, with the panels above one another."""
 
     narrow: bytes
 
-    def __new__(cls, wide: bytes, narrow: bytes) -> Drawn:
-        made = super().__new__(cls, wide)
-        made.narrow = narrow
-        return made
+    def __new__(cls, wide: bytes, narrow: bytes) -> ResponsivePng:
+        png = super().__new__(cls, wide)
+        png.narrow = narrow
+        return png
 
 
-def for_narrow_screens(draw: Callable[Arguments, bytes]) -> Callable[Arguments, Drawn]:
+def for_narrow_screens(draw: Callable[Arguments, bytes]) -> Callable[Arguments, ResponsivePng]:
     """Draw a plot for wide and for narrow screens; `new_figure` and `side_by_side` adapt to each."""
 
     @wraps(draw)
-    def both(*arguments: Arguments.args, **named: Arguments.kwargs) -> Drawn:
-        wide = draw(*arguments, **named)
-        before = _narrow.set(True)
+    def wrapper(*arguments: Arguments.args, **keywords: Arguments.kwargs) -> ResponsivePng:
+        wide = draw(*arguments, **keywords)
+        token = _narrow.set(True)
         try:
-            return Drawn(wide, draw(*arguments, **named))
+            return ResponsivePng(wide, draw(*arguments, **keywords))
         finally:
-            _narrow.reset(before)
+            _narrow.reset(token)
 
-    return both
+    return wrapper
 
 
 def side_by_side(figure: Figure, count: int, **options: Any) -> Any:
@@ -77,9 +77,9 @@ def side_by_side(figure: Figure, count: int, **options: Any) -> Any:
     return figure.subplots(count, 1, squeeze=False, **options)[:, 0]
 
 
-def across(most: int) -> int:
-    """The largest number of small panels in a row."""
-    return min(most, _NARROW_ACROSS) if _narrow.get() else most
+def max_columns(columns: int) -> int:
+    """The largest number of columns of small panels: `columns`, or fewer on a narrow screen."""
+    return min(columns, _NARROW_COLUMNS) if _narrow.get() else columns
 
 
 @contextmanager
@@ -91,7 +91,7 @@ def new_figure(width: float, height: float) -> Iterator[Figure]:
 
     # Ignore `matplotlibrc`, which matplotlib also reads in the current directory: it could run LaTeX.
     with style.context(("default", _STYLE)):
-        yield NotebookFigure(min(width, _NARROW) if _narrow.get() else width, height)
+        yield NotebookFigure(min(width, _NARROW_WIDTH) if _narrow.get() else width, height)
 
 
 def png(figure: Figure) -> bytes:
@@ -106,8 +106,8 @@ def bars(
     panel: Axes, names: Sequence[str], values: Sequence[float], labels: Sequence[str], colours: str | Sequence[str]
 ) -> None:
     """Horizontal bars from top to bottom, each with a label at its end."""
-    drawn = panel.barh(range(len(names)), values, color=colours, height=0.62)
-    panel.bar_label(drawn, labels=labels, padding=3, fontsize=SMALL)
+    containers = panel.barh(range(len(names)), values, color=colours, height=0.62)
+    panel.bar_label(containers, labels=labels, padding=3, fontsize=SMALL)
     name_rows(panel, names)
 
 
@@ -134,20 +134,23 @@ Box = tuple[float, float, float, float]  # left, bottom, right, top
 
 
 def label_ends(panel: Axes, labels: Sequence[Label], height: float) -> None:
-    """Labels in the right margin, each as near to the height of its point as the other labels allow.
+    """Draw labels in the right margin, each as near to the height of its point as the other labels allow.
 
-    height: of the panel in inches, roughly; its horizontal limits must be settled, the vertical ones are fixed here.
+    Args:
+        panel: Its horizontal limits must be final; its vertical limits are fixed here.
+        labels: Of the points.
+        height: The approximate height of the panel in inches.
     """
     low, high = panel.get_ylim()
     panel.set_ylim(low, high)
     gap = 1.35 * SMALL / 72 / height
     ordered = sorted(labels, key=lambda label: label.y)
-    wanted = [(label.y - low) / (high - low) for label in ordered]
-    for label, place in zip(ordered, spread(wanted, gap), strict=True):
+    targets = [(label.y - low) / (high - low) for label in ordered]
+    for label, position in zip(ordered, spread(targets, gap), strict=True):
         panel.annotate(
             label.text,
             (label.x, label.y),
-            (1.035, place),
+            (1.035, position),
             textcoords="axes fraction",
             va="center",
             fontsize=SMALL,
@@ -158,73 +161,74 @@ def label_ends(panel: Axes, labels: Sequence[Label], height: float) -> None:
         )
 
 
-def spread(wanted: Sequence[float], gap: float) -> list[float]:
-    """Rising positions in 0 to 1, at least a gap from each other, as near as possible to the rising wanted ones.
+def spread(targets: Sequence[float], gap: float) -> list[float]:
+    """Rising positions in 0 to 1, at least a gap apart, as near as possible to the rising target positions.
 
     Neighbours that are closer than the gap form a run around their mean position.
     """
-    runs: list[list[float]] = []  # of each run: the sum of its members' wishes for the first position, and their number
-    for index, place in enumerate(wanted):
-        runs.append([place - index * gap, 1])
+    # Of each run: the sum of the first positions that its members' targets imply, and the number of members.
+    runs: list[list[float]] = []
+    for index, target in enumerate(targets):
+        runs.append([target - index * gap, 1])
         while len(runs) > 1 and runs[-2][0] / runs[-2][1] > runs[-1][0] / runs[-1][1]:
             total, members = runs.pop()
             runs[-1] = [runs[-1][0] + total, runs[-1][1] + members]
     firsts = [total / members for total, members in runs for _ in range(int(members))]
-    most = 1 - (len(wanted) - 1) * gap  # the highest first position with which the last one is within 1
-    return [max(0.0, min(first, most)) + index * gap for index, first in enumerate(firsts)]
+    max_first = 1 - (len(targets) - 1) * gap  # the highest first position with which the last one is within 1
+    return [max(0.0, min(first, max_first)) + index * gap for index, first in enumerate(firsts)]
 
 
 def label_points(panel: Axes, labels: Sequence[Label]) -> None:
-    """Place each label next to its point without covering labels or points, with a line if it is far away."""
+    """Draw each label next to its point without covering labels or points, with a line if it is far away."""
     figure = panel.get_figure(root=True)
     assert figure is not None
     figure.draw_without_rendering()
     scale = 72 / figure.dpi
     points = [tuple(scale * panel.transData.transform((label.x, label.y))) for label in labels]
     frame = tuple(scale * edge for edge in panel.bbox.extents)
-    taken: list[Box] = [(x - 3, y - 3, x + 3, y + 3) for x, y in points]
+    occupied: list[Box] = [(x - 3, y - 3, x + 3, y + 3) for x, y in points]
     # Strong labels choose first.
     for index in sorted(range(len(labels)), key=lambda index: not labels[index].strong):
         label, (x, y) = labels[index], points[index]
         width, height = _text_size(panel, label, scale)
-        options = list(_places(x, y, width, height))
-        _, _, box = min((_covered(box, taken, frame), rank, box) for rank, box in enumerate(options))
-        taken.append(box)
-        _annotate(panel, label, (box[0] - x, box[1] - y), box not in options[:8])
+        candidates = list(_candidate_boxes(x, y, width, height))
+        _, _, box = min((_conflict_area(box, occupied, frame), rank, box) for rank, box in enumerate(candidates))
+        occupied.append(box)
+        _annotate(panel, label, (box[0] - x, box[1] - y), box not in candidates[:8])
 
 
 def _text_size(panel: Axes, label: Label, scale: float) -> tuple[float, float]:
     """Width and height in points."""
-    written = panel.text(0, 0, label.text, fontsize=SMALL, weight="bold" if label.strong else "normal")
-    extent = written.get_window_extent()
-    written.remove()
+    artist = panel.text(0, 0, label.text, fontsize=SMALL, weight="bold" if label.strong else "normal")
+    extent = artist.get_window_extent()
+    artist.remove()
     return scale * extent.width, scale * extent.height
 
 
-def _places(x: float, y: float, width: float, height: float) -> Iterator[Box]:
-    """Boxes around a point in points, near ones first; of equally near ones those to the right first."""
+def _candidate_boxes(x: float, y: float, width: float, height: float) -> Iterator[Box]:
+    """Candidate boxes around a point, in points: near ones first, and of equally near ones those to the right first."""
     for distance in (5, 11, 18, 27, 38, 52, 68, 86):
-        for turn in (0, 8, 2, -2, 6, -6, 4, -4, 1, -1, 7, -7, 3, -3, 5, -5):
-            across, up = math.cos(turn * math.pi / 8), math.sin(turn * math.pi / 8)
-            left = x + distance * across + (across - 1) / 2 * width
-            bottom = y + distance * up + (up - 1) / 2 * height
+        for sixteenths in (0, 8, 2, -2, 6, -6, 4, -4, 1, -1, 7, -7, 3, -3, 5, -5):
+            horizontal, vertical = math.cos(sixteenths * math.pi / 8), math.sin(sixteenths * math.pi / 8)
+            left = x + distance * horizontal + (horizontal - 1) / 2 * width
+            bottom = y + distance * vertical + (vertical - 1) / 2 * height
             yield left, bottom, left + width, bottom + height
 
 
-def _covered(box: Box, taken: Sequence[Box], frame: Sequence[float]) -> float:
+def _conflict_area(box: Box, occupied: Sequence[Box], frame: Sequence[float]) -> float:
     """The area of a box that covers others or lies outside the frame."""
     width, height = box[2] - box[0], box[3] - box[1]
-    outside = width * height - _common(box, (frame[0], frame[1], frame[2], frame[3]))
-    return round(outside + sum(_common(box, other) for other in taken), 3)
+    outside = width * height - _overlap(box, (frame[0], frame[1], frame[2], frame[3]))
+    return round(outside + sum(_overlap(box, other) for other in occupied), 3)
 
 
-def _common(one: Box, other: Box) -> float:
-    width = min(one[2], other[2]) - max(one[0], other[0])
-    height = min(one[3], other[3]) - max(one[1], other[1])
+def _overlap(first: Box, second: Box) -> float:
+    width = min(first[2], second[2]) - max(first[0], second[0])
+    height = min(first[3], second[3]) - max(first[1], second[1])
     return max(0.0, width) * max(0.0, height)
 
 
-def _annotate(panel: Axes, label: Label, offset: tuple[float, float], far: bool) -> None:
+def _annotate(panel: Axes, label: Label, offset: tuple[float, float], with_line: bool) -> None:
     from matplotlib.patheffects import withStroke
 
     panel.annotate(
@@ -237,15 +241,15 @@ def _annotate(panel: Axes, label: Label, offset: tuple[float, float], far: bool)
         weight="bold" if label.strong else "normal",
         va="bottom",
         path_effects=[withStroke(linewidth=2.5, foreground="white")],
-        arrowprops={**_LINE, "color": "#9aa1ac"} if far else None,
+        arrowprops={**_LINE, "color": "#9aa1ac"} if with_line else None,
         in_layout=False,
     )
 
 
 # How a system is drawn: the same in every plot, and distinguishable without full colour vision.
 #
-# Up to six systems have a colour and a mark of their own. Of more, some are highlighted and all others are one pale
-# grey: beyond six, neither colours nor line styles can be distinguished, so lines have labels.
+# Up to six systems have their own colour and marker. If there are more, some are highlighted and all others are pale
+# grey: more than six colours or line styles cannot be distinguished, so lines have labels.
 
 BASELINE_COLOUR = "#4b5058"
 OTHER_COLOUR = "#b4bac3"
@@ -258,7 +262,7 @@ MOST_COLOURED = len(_COLOURS)
 
 @dataclass(frozen=True)
 class Look:
-    """How a system is drawn: its colour, its mark, and whether it stands out and is labelled."""
+    """How a system is drawn: its colour, its marker, and whether it stands out and is labelled."""
 
     colour: str
     marker: str
@@ -273,7 +277,10 @@ class Look:
 def looks(names: Sequence[str], baseline: str | None, highlighted: Collection[str] = ()) -> dict[str, Look]:
     """A look per system, in order. The baseline is dark grey.
 
-    highlighted: the systems, six at most, that have a colour if there are more than six.
+    Args:
+        names: Of the systems.
+        baseline: The name of the baseline, if any.
+        highlighted: The systems, six at most, that have a colour if there are more than six.
     """
     others = [name for name in names if name != baseline]
     coloured = others if len(others) <= MOST_COLOURED else [name for name in others if name in highlighted]

@@ -21,13 +21,13 @@ from subgraft.evaluation.reporting.table import Span, Table, Text, table, text
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-# Written without spaces between words: there the downstream vocabulary's own subwords stand in for words.
+# Languages written without spaces between words: the downstream vocabulary's subwords stand in for their words.
 _SPACELESS = frozenset({"zh", "ja", "th", "lo", "km", "my", "yue", "wuu"})
 _SEPARATOR = re.compile(r"[\s'’]+")
 
 
-# Characters of a source that is still easily read. Passages are longer: then half of them are short enough.
-_LONGEST_SOURCE = 240
+# The length in characters of a source that is easily read. If most sources are longer, their median is the limit.
+_MAX_SOURCE_LENGTH = 240
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ class Examples:
 
 @dataclass(frozen=True)
 class _Occurrences:
-    """Over-segmented words as (sentence, word), and for each system and seed whether the output contains them."""
+    """Over-segmented words as pairs (sentence, word), and by system and seed whether the outputs contain them."""
 
-    places: list[tuple[int, str]]
+    pairs: list[tuple[int, str]]
     hits: dict[tuple[str, int], NDArray[np.bool_]]
 
 
@@ -91,14 +91,14 @@ def find_examples(data: ReportData, gained: int = 5, lost: int = 2) -> Examples:
     occurrences = _find_occurrences(data)
     recalls = tuple(_recall(data, occurrences, name) for name in data.system_names)
     return Examples(
-        gained=_choose(data, occurrences, gained, baseline_has_it=False),
-        lost=_choose(data, occurrences, lost, baseline_has_it=True),
+        gained=_select(data, occurrences, gained, baseline_has_it=False),
+        lost=_select(data, occurrences, lost, baseline_has_it=True),
         recalls=recalls,
     )
 
 
 def _find_occurrences(data: ReportData) -> _Occurrences:
-    places = [
+    pairs = [
         (sentence, word)
         for sentence, reference in enumerate(data.references)
         for word in _over_segmented_in(reference, data)
@@ -107,9 +107,9 @@ def _find_occurrences(data: ReportData) -> _Occurrences:
     for system in data.systems:
         present = [_vocabulary_of(text, data) for text in system.hypotheses]
         hits[system.name, system.seed] = np.array(
-            [word in present[sentence] for sentence, word in places], dtype=np.bool_
+            [word in present[sentence] for sentence, word in pairs], dtype=np.bool_
         )
-    return _Occurrences(places, hits)
+    return _Occurrences(pairs, hits)
 
 
 def _over_segmented_in(text: str, data: ReportData) -> list[str]:
@@ -125,12 +125,14 @@ def _vocabulary_of(text: str, data: ReportData) -> str | set[str]:
 
 
 def _recall(data: ReportData, occurrences: _Occurrences, name: str) -> WordRecall:
-    own = {result.seed: occurrences.hits[name, result.seed] for result in data.results(name)}
-    recalled, total = (int(sum(part)) for part in ([h.sum() for h in own.values()], [h.size for h in own.values()]))
+    hits_by_seed = {result.seed: occurrences.hits[name, result.seed] for result in data.results(name)}
+    recalled, total = (
+        int(sum(part)) for part in ([h.sum() for h in hits_by_seed.values()], [h.size for h in hits_by_seed.values()])
+    )
     if data.baseline is None or name == data.baseline:
         return WordRecall(name, recalled, total, None, None)
     gained = lost = 0
-    for seed, hits in own.items():
+    for seed, hits in hits_by_seed.items():
         base = occurrences.hits.get((data.baseline, seed))
         if base is not None:
             gained += int((hits & ~base).sum())
@@ -138,31 +140,31 @@ def _recall(data: ReportData, occurrences: _Occurrences, name: str) -> WordRecal
     return WordRecall(name, recalled, total, gained, lost)
 
 
-def _choose(
+def _select(
     data: ReportData, occurrences: _Occurrences, limit: int, *, baseline_has_it: bool
 ) -> tuple[SideBySide, ...]:
-    chosen: list[SideBySide] = []
+    selected: list[SideBySide] = []
     sentences: set[int] = set()
     words: set[str] = set()
-    for _, place, seed in _ranked(data, occurrences, baseline_has_it):
-        sentence, word = occurrences.places[place]
-        if len(chosen) == limit:
+    for _, index, seed in _ranked(data, occurrences, baseline_has_it):
+        sentence, word = occurrences.pairs[index]
+        if len(selected) == limit:
             break
         if sentence not in sentences and word not in words:
-            chosen.append(_side_by_side(data, occurrences, place, seed))
+            selected.append(_side_by_side(data, occurrences, index, seed))
             sentences.add(sentence)
             words.add(word)
-    return tuple(chosen)
+    return tuple(selected)
 
 
 def _ranked(
     data: ReportData, occurrences: _Occurrences, baseline_has_it: bool
 ) -> list[tuple[tuple[int, int, int], int, int]]:
-    """Qualifying (rank, place, seed), best first."""
+    """The qualifying occurrences as (rank, index, seed), best first."""
     if data.baseline is None:
         return []
     candidates = []
-    longest = max(_LONGEST_SOURCE, int(np.median([len(source) for source in data.sources])))
+    max_length = max(_MAX_SOURCE_LENGTH, int(np.median([len(source) for source in data.sources])))
     others = [name for name in data.system_names if name != data.baseline]
     for seed in data.seeds:
         base = occurrences.hits.get((data.baseline, seed))
@@ -170,21 +172,21 @@ def _ranked(
         if base is None or not hits:
             continue
         differing = (np.stack(hits) != base).sum(axis=0) * (base == baseline_has_it)
-        for place in np.flatnonzero(differing):
-            sentence, word = occurrences.places[place]
+        for index in np.flatnonzero(differing):
+            sentence, word = occurrences.pairs[index]
             length = len(data.sources[sentence])
-            if length <= longest:
-                rank = (-int(differing[place]), -len(data.over_segmented[word]), length)
-                candidates.append((rank, int(place), seed))
+            if length <= max_length:
+                rank = (-int(differing[index]), -len(data.over_segmented[word]), length)
+                candidates.append((rank, int(index), seed))
     return sorted(candidates)
 
 
-def _side_by_side(data: ReportData, occurrences: _Occurrences, place: int, seed: int) -> SideBySide:
-    sentence, word = occurrences.places[place]
+def _side_by_side(data: ReportData, occurrences: _Occurrences, index: int, seed: int) -> SideBySide:
+    sentence, word = occurrences.pairs[index]
     results = [system for system in data.systems if system.seed == seed]
     results.sort(key=lambda system: system.name != data.baseline)
     outputs = tuple(
-        Output(system.name, system.hypotheses[sentence], bool(occurrences.hits[system.name, seed][place]))
+        Output(system.name, system.hypotheses[sentence], bool(occurrences.hits[system.name, seed][index]))
         for system in results
     )
     reference = data.references[sentence]
@@ -198,17 +200,17 @@ def translations(data: ReportData) -> Section:
     """Outputs side by side for over-segmented words, and how often each system gets such words."""
     examples = find_examples(data)
     unit = "subwords" if is_spaceless(data.languages[1]) else "words"
-    about = (
+    note = (
         f"{count(len(data.over_segmented))} distinct {unit} of the test references are cut into three pieces or more "
         "by the upstream vocabulary. The table counts how many of their occurrences each system's outputs contain. The "
         "sentences below it are chosen by rule: those first in which most systems differ from the baseline."
     )
-    blocks: list[Block] = [Paragraph(text(about)), _recall_table(data, examples)]
-    for shown, what in (
+    blocks: list[Block] = [Paragraph(text(note)), _recall_table(data, examples)]
+    for cases, outcome in (
         (examples.gained, "missed by the baseline, found by others"),
         (examples.lost, "found by the baseline, missed by others"),
     ):
-        blocks += [_example_table(example, what) for example in shown]
+        blocks += [_example_table(example, outcome) for example in cases]
     return Section("Outputs side by side", tuple(blocks))
 
 
@@ -224,7 +226,7 @@ def _recall_cells(recall: WordRecall) -> list[str]:
     return [recall.name, count(recall.recalled), count(recall.total), share, *against]
 
 
-def _example_table(example: SideBySide, what: str) -> Table:
+def _example_table(example: SideBySide, outcome: str) -> Table:
     pieces = " ".join(example.pieces)
     rows: list[list[str | Text]] = [
         [text(Span("source", "faint")), example.source],
@@ -234,14 +236,14 @@ def _example_table(example: SideBySide, what: str) -> Table:
         [output.name, highlight(output.text, example.word) if output.has_word else output.text]
         for output in example.outputs
     ]
-    caption = f"{example.word} ({pieces}), {what}, seed {example.seed}"
+    caption = f"{example.word} ({pieces}), {outcome}, seed {example.seed}"
     return table(["", ""], rows, caption, left=(0, 1))
 
 
 def highlight(sentence: str, word: str) -> Text:
     """Mark every occurrence of the word; occurrences inside longer words only if the word never stands alone."""
-    alone = re.split(rf"(?<!\w)({re.escape(word)})(?!\w)", sentence)
-    parts = alone if len(alone) > 1 else re.split(f"({re.escape(word)})", sentence)
+    separate = re.split(rf"(?<!\w)({re.escape(word)})(?!\w)", sentence)
+    parts = separate if len(separate) > 1 else re.split(f"({re.escape(word)})", sentence)
     return tuple(Span(part, "mark" if index % 2 else "plain") for index, part in enumerate(parts) if part)
 
 

@@ -111,7 +111,7 @@ def compared_seeds(data: ReportData) -> dict[str, int]:
 
 
 def caption_remarks(data: ReportData, seeds: Mapping[str, int]) -> str:
-    """Further lines of a caption in a terminal, where a table stands alone. seeds: compared, by system."""
+    """Additional lines of a caption in a terminal, which shows only the table. seeds: compared seeds by system."""
     lines = [*on_few_seeds(seeds), *untrained(data), *systems_that_copy(data)]
     lines += [GENERATED_NOTICE[0].lower() + GENERATED_NOTICE[1:].removesuffix(".")] if data.generated else []
     return unknown_token_caption(data) + "".join(f"\n{line}" for line in lines)
@@ -124,10 +124,10 @@ def on_few_seeds(seeds: Mapping[str, int]) -> list[str]:
         2: f"On two seeds{{}} nothing is called significant: that takes {FEWEST_SEEDS}.",
     }
     notes = []
-    for few, remark in by_seeds.items():
-        named = [name for name, number in seeds.items() if number == few]
-        which = "" if len(named) == len(seeds) else f" ({', '.join(named)})"
-        notes += [remark.format(which)] if named else []
+    for seed_count, remark in by_seeds.items():
+        names = [name for name, number in seeds.items() if number == seed_count]
+        names_note = "" if len(names) == len(seeds) else f" ({', '.join(names)})"
+        notes += [remark.format(names_note)] if names else []
     return notes
 
 
@@ -137,12 +137,12 @@ def untrained(data: ReportData) -> list[str]:
     for system in data.systems:
         if system.untrained:
             seeds.setdefault(system.name, []).append(system.seed)
-    named = "; ".join(f"{name}, {_seeds(numbers)}" for name, numbers in seeds.items())
-    line = f"Best on dev before any training, so that these are scores of models that are not finetuned: {named}."
+    names = "; ".join(f"{name}, {_seed_list(numbers)}" for name, numbers in seeds.items())
+    line = f"Best on dev before any training, so that these are scores of models that are not finetuned: {names}."
     return [line] if seeds else []
 
 
-def _seeds(seeds: Sequence[int]) -> str:
+def _seed_list(seeds: Sequence[int]) -> str:
     return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, sorted(seeds)))}"
 
 
@@ -176,7 +176,7 @@ def busy_notes(data: ReportData) -> list[str]:
 
 
 def selected_steps(data: ReportData) -> Table:
-    """The selected steps by seed, with the last step; step 0 is marked."""
+    """The selected steps by seed, with the last step; step 0 is step_zero_mark."""
     rows: list[list[str | Text]] = []
     for name in data.system_names:
         results = data.results(name)
@@ -195,7 +195,7 @@ def untrained_notice(data: ReportData) -> tuple[Notice, ...]:
     return tuple(Notice(f"Step 0: {line[:1].lower()}{line[1:]}") for line in untrained(data))
 
 
-def marked(name: str, data: ReportData) -> Text:
+def step_zero_mark(name: str, data: ReportData) -> Text:
     """The mark below a system's name in tables of scores if some seed has the weights of step 0."""
     zero = any(result.untrained for result in data.results(name))
     return text("\n", Span("weights of step 0", "warning")) if zero else ()

@@ -1,4 +1,4 @@
-"""Formats of figures in reports and terminals."""
+"""Formatting of numbers in reports and terminals."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ def fixed(value: float | None, digits: int = 2) -> str:
     """A figure with a fixed number of decimals, a true minus sign and no negative zero."""
     if value is None:
         return MISSING
-    written = f"{value:.{digits}f}"
-    if float(written) == 0:
-        written = written.lstrip("-")
-    return written.replace("-", "−")
+    formatted = f"{value:.{digits}f}"
+    if float(formatted) == 0:
+        formatted = formatted.lstrip("-")
+    return formatted.replace("-", "−")
 
 
 def signed(value: float, digits: int = 2) -> str:
     """A difference with its sign; zero is written ±."""
-    written = fixed(abs(value), digits)
-    if float(written) == 0:
-        return f"±{written}"
-    return f"{'+' if value > 0 else '−'}{written}"
+    formatted = fixed(abs(value), digits)
+    if float(formatted) == 0:
+        return f"±{formatted}"
+    return f"{'+' if value > 0 else '−'}{formatted}"
 
 
-def interval(shown: Interval, digits: int = 2) -> str:
+def interval(bounds: Interval, digits: int = 2) -> str:
     """Both ends in brackets."""
-    return f"[{fixed(shown.low, digits)}, {fixed(shown.high, digits)}]"
+    return f"[{fixed(bounds.low, digits)}, {fixed(bounds.high, digits)}]"
 
 
 def probability(value: float) -> str:
@@ -37,8 +37,8 @@ def probability(value: float) -> str:
 
 def equals(p_value: float) -> str:
     """A p-value after the letter p: = 0.023, or < 0.001."""
-    written = probability(p_value)
-    return written if written.startswith("<") else f"= {written}"
+    formatted = probability(p_value)
+    return formatted if formatted.startswith("<") else f"= {formatted}"
 
 
 def count(value: int) -> str:
@@ -60,10 +60,10 @@ def duration(seconds: float) -> str:
     """Seconds, as in 8.4 s, 3 min 05 s, 2 h 07 min."""
     if seconds < 59.95:
         return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    rounded = round(seconds)
+    if rounded < 3600:
+        return f"{rounded // 60} min {rounded % 60:02d} s"
+    return f"{rounded // 3600} h {rounded % 3600 // 60:02d} min"
 
 
 def percent(share: float) -> str:

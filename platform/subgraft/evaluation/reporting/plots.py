@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 _DIGITS = 4
 
 
-# A ramp, so that no part of a bill is taken for a system.
+# A ramp of greys, so that no part of a bill is mistaken for a system.
 _BILL_COLOURS = {"upstream": "#d3d8df", "generator": "#8c9fb2", "finetuning": "#3f5468"}
 _CURVES_HEIGHT = 4.2  # inches
-_LEAST_SPAN = 1.0  # of an axis of scores, in points
+_MIN_SPAN = 1.0  # of an axis of scores, in points
 
 
 class DevScore(NamedTuple):
-    """The metric of dev translations during finetuning, and its field in a curve's point."""
+    """The metric of dev translations during finetuning, and a function that reads it from a point of the curve."""
 
     name: str
-    of: Callable[[CurvePoint], float | None]
+    value: Callable[[CurvePoint], float | None]
 
 
 def dev_score(data: ReportData) -> DevScore:
@@ -43,7 +43,7 @@ def dev_score(data: ReportData) -> DevScore:
 
 
 def system_looks(data: ReportData) -> dict[str, drawing.Look]:
-    """How each system is drawn. With many systems, the best on dev stand out; they are judged on test."""
+    """How each system is drawn. If there are many, those with the best dev scores stand out."""
     ranked = sorted(data.system_names, key=lambda name: -_best_on_dev(data, name))
     return drawing.looks(
         data.system_names, data.baseline, [name for name in ranked if name != data.baseline][: drawing.MOST_COLOURED]
@@ -54,7 +54,7 @@ def _best_on_dev(data: ReportData, name: str) -> float:
     """The mean over seeds of the best dev score; where there is none, minus the least bits per character."""
     best, score = [], dev_score(data)
     for result in data.results(name):
-        scores = [value for point in result.curve if (value := score.of(point)) is not None]
+        scores = [value for point in result.curve if (value := score.value(point)) is not None]
         bits = [-point.dev_bits_per_character for point in result.curve if point.dev_bits_per_character is not None]
         best.append(max(scores or bits, default=0.0))
     return sum(best) / len(best)
@@ -78,12 +78,12 @@ def plot_drift(data: ReportData) -> bytes:
 
 
 def _dev_curves(data: ReportData) -> dict[str, Callable[[CurvePoint], float | None]]:
-    """By title of a panel what it shows, as far as it was measured."""
+    """The measured curves by the title of their panel."""
     score = dev_score(data)
     curves: dict[str, Callable[[CurvePoint], float | None]] = {
         "Bits per character on dev (low is good)": lambda point: point.dev_bits_per_character,
         "Loss on dev, in nats per label (low is good)": lambda point: point.nats,
-        f"{score.name} on dev": score.of,
+        f"{score.name} on dev": score.value,
     }
     points = [point for system in data.systems for point in system.curve]
     return {title: value for title, value in curves.items() if any(value(point) is not None for point in points)}
@@ -105,17 +105,17 @@ def _draw_panels(figure: Figure, data: ReportData, curves: Mapping[str, Callable
 @drawing.for_narrow_screens
 def plot_scores(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     """Mean test scores with 95 % intervals, every seed as a dot, the baseline's mean as a line."""
-    shown = system_looks(data)
+    looks = system_looks(data)
     with drawing.new_figure(10, 1.3 + 0.36 * len(systems)) as figure:
         panels = drawing.side_by_side(figure, len(data.metrics), sharey=True)
         names = [system.name for system in systems]
         for panel, metric in zip(panels, data.metrics, strict=True):
-            for place, system in enumerate(systems):
-                summary, colour = system.metrics[metric], shown[system.name].colour
-                panel.hlines(place, summary.interval.low, summary.interval.high, color=colour, linewidth=2.2)
-                panel.plot(summary.mean, place, "o", color=colour, markersize=7)
+            for row, system in enumerate(systems):
+                summary, colour = system.metrics[metric], looks[system.name].colour
+                panel.hlines(row, summary.interval.low, summary.interval.high, color=colour, linewidth=2.2)
+                panel.plot(summary.mean, row, "o", color=colour, markersize=7)
                 seeds = list(summary.by_seed.values())
-                panel.plot(seeds, [place + 0.24] * len(seeds), "o", color=colour, markersize=3.2, alpha=0.75)
+                panel.plot(seeds, [row + 0.24] * len(seeds), "o", color=colour, markersize=3.2, alpha=0.75)
                 if system.name == data.baseline:
                     panel.axvline(summary.mean, color=colour, linewidth=1, linestyle=":")
             better = " (low is good)" if metric in LOWER_IS_BETTER else ""
@@ -129,20 +129,20 @@ def plot_scores(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
 def readable_scores(panel: Axes) -> None:
     """Plain tick labels, and an axis wide enough that rounding differences look small."""
     low, high = panel.get_xlim()
-    if high - low < _LEAST_SPAN:
+    if high - low < _MIN_SPAN:
         middle = (low + high) / 2
-        panel.set_xlim(middle - _LEAST_SPAN / 2, middle + _LEAST_SPAN / 2)
+        panel.set_xlim(middle - _MIN_SPAN / 2, middle + _MIN_SPAN / 2)
     panel.ticklabel_format(axis="x", style="plain", useOffset=False)
 
 
 @drawing.for_narrow_screens
 def plot_costs(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     """Sentences per second in generation, and the seconds billed for one model of each system."""
-    shown, names = system_looks(data), [system.name for system in systems]
+    looks, names = system_looks(data), [system.name for system in systems]
     with drawing.new_figure(10, 1.5 + 0.36 * len(systems)) as figure:
         speed, bills = drawing.side_by_side(figure, 2, sharey=True)
         rates = [system.sentences_per_second for system in systems]
-        drawing.bars(speed, names, rates, [f"{rate:.1f}" for rate in rates], [shown[name].colour for name in names])
+        drawing.bars(speed, names, rates, [f"{rate:.1f}" for rate in rates], [looks[name].colour for name in names])
         speed.set(title="Sentences generated per second", xlim=(0, 1.12 * max(rates)))
         _draw_bills(bills, systems)
         drawing.name_rows(bills, names)
@@ -160,18 +160,20 @@ def plot_stage_seconds(seconds: Mapping[str, float]) -> bytes:
 
 
 def _draw_bills(panel: Axes, systems: Sequence[SystemSummary]) -> None:
-    left = [0.0] * len(systems)
+    offsets = [0.0] * len(systems)
     for part, colour in _BILL_COLOURS.items():
         widths = [float(getattr(system.bill, part)) for system in systems]
-        panel.barh(range(len(systems)), widths, left=left, color=colour, height=0.62, label=part)
-        left = [start + width for start, width in zip(left, widths, strict=True)]
-    for place, total in enumerate(left):
+        panel.barh(range(len(systems)), widths, left=offsets, color=colour, height=0.62, label=part)
+        offsets = [start + width for start, width in zip(offsets, widths, strict=True)]
+    for row, total in enumerate(offsets):
         panel.annotate(
-            duration(total), (total, place), (3, 0), textcoords="offset points", va="center", fontsize=drawing.SMALL
+            duration(total), (total, row), (3, 0), textcoords="offset points", va="center", fontsize=drawing.SMALL
         )
-    panel.set(title="Seconds billed for one model", xlim=(0, 1.2 * max(left) or 1))
+    panel.set(title="Seconds billed for one model", xlim=(0, 1.2 * max(offsets) or 1))
     panel.legend(
-        loc="upper center", bbox_to_anchor=(0.5, -0.35 / len(systems) - 0.03), ncols=drawing.across(len(_BILL_COLOURS))
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.35 / len(systems) - 0.03),
+        ncols=drawing.max_columns(len(_BILL_COLOURS)),
     )
 
 
@@ -212,7 +214,7 @@ def learning_panels(data: ReportData) -> tuple[dict[str, object], ...]:
     return tuple(
         {"title": title, "across": "finetuning step", "series": series}
         for title, series in panels
-        if any(each["points"] for each in series)
+        if any(curve["points"] for curve in series)
     )
 
 

@@ -32,29 +32,33 @@ def rare_tokens(data: ReportData) -> list[Section]:
             "Means over seeds."
         )
         blocks.append(Figure("rare_tokens", _plot(data, systems), caption))
-    if any(_new(system) for system in systems):
+    if any(_new_classes(system) for system in systems):
         blocks.append(_token_table(systems))
     return [Section("Rare tokens", tuple(blocks))]
 
 
 def _stretch_table(systems: Sequence[SystemSummary]) -> Table:
     likelihoods = [_likelihood(system) for system in systems]
-    shown = [name for name in CLASSES if any(name in each.stretches for each in likelihoods)]
+    classes = [name for name in CLASSES if any(name in likelihood.stretches for likelihood in likelihoods)]
     first = likelihoods[0]
-    shares = [percent(_stretches(first, name).characters / first.characters) for name in shown]
-    numbers = [count(_stretches(first, name).units) for name in shown]
-    headings = ["system", "all text", *map(_heading, shown)]
+    shares = [percent(_stretches(first, name).characters / first.characters) for name in classes]
+    numbers = [count(_stretches(first, name).units) for name in classes]
+    headings = ["system", "all text", *map(_heading, classes)]
     body: list[list[str | Text]] = [
         [text(Span("share of the characters", "faint")), "100.0 %", *shares],
-        [text(Span("stretches", "faint")), count(sum(each.units for each in first.stretches.values())), *numbers],
+        [
+            text(Span("stretches", "faint")),
+            count(sum(likelihood.units for likelihood in first.stretches.values())),
+            *numbers,
+        ],
     ]
-    body += [[system.name, *_stretch_cells(_likelihood(system), shown)] for system in systems]
+    body += [[system.name, *_stretch_cells(_likelihood(system), classes)] for system in systems]
     notes = [
         "A stretch is a smallest piece of a reference at whose ends the upstream and the downstream segmentation meet. "
         "It is classed by its rarest new token: how often the task's training text has it. Seen: it has no new token.",
         "All text counts the ends of sentences as well.",
     ]
-    if NOT_SPELLED in shown:
+    if NOT_SPELLED in classes:
         notes.append(
             "Not spelled: one of the two vocabularies has an unknown token there, which is easy to predict but "
             "carries no information. It also makes the bits of all text too low for a system with that vocabulary."
@@ -74,8 +78,8 @@ def _heading(name: str) -> str:
     return name if name in (SEEN, NOT_SPELLED) else f"{name}\ntimes"
 
 
-def _stretch_cells(likelihood: Likelihood, shown: Sequence[str]) -> list[str]:
-    rates = [_rate(likelihood, name) for name in shown]
+def _stretch_cells(likelihood: Likelihood, classes: Sequence[str]) -> list[str]:
+    rates = [_rate(likelihood, name) for name in classes]
     return [fixed(likelihood.bits_per_character, 3), *(fixed(rate, 3) for rate in rates)]
 
 
@@ -90,14 +94,16 @@ def _stretches(likelihood: Likelihood, name: str) -> Bits:
 
 
 def _token_table(systems: Sequence[SystemSummary]) -> Table:
-    own = [system for system in systems if _new(system)]
-    shown = [name for name in (SEEN, *NEW_CLASSES) if any(name in _likelihood(system).tokens for system in own)]
-    body = [[system.name, *(_token_cell(_likelihood(system), name) for name in shown)] for system in own]
-    about = (
+    with_new_tokens = [system for system in systems if _new_classes(system)]
+    classes = [
+        name for name in (SEEN, *NEW_CLASSES) if any(name in _likelihood(system).tokens for system in with_new_tokens)
+    ]
+    body = [[system.name, *(_token_cell(_likelihood(system), name) for name in classes)] for system in with_new_tokens]
+    note = (
         "Each system's own tokens that the upstream vocabulary lacks, by how often the training text has them under "
         "the system's vocabulary; below, how many there are in the references. Systems of one vocabulary compare."
     )
-    return table(["system", *map(_heading, shown)], body, "Bits per token, of systems with new tokens", about)
+    return table(["system", *map(_heading, classes)], body, "Bits per token, of systems with new tokens", note)
 
 
 def _token_cell(likelihood: Likelihood, name: str) -> str | Text:
@@ -107,7 +113,7 @@ def _token_cell(likelihood: Likelihood, name: str) -> str | Text:
     return text(fixed(tokens.bits / tokens.units), "\n", Span(f"{count(tokens.units)} tokens", "faint"))
 
 
-def _new(system: SystemSummary) -> list[str]:
+def _new_classes(system: SystemSummary) -> list[str]:
     return [name for name in NEW_CLASSES if name in _likelihood(system).tokens]
 
 
@@ -118,28 +124,28 @@ def _likelihood(system: SystemSummary) -> Likelihood:
 
 def _plot(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     baseline = next(_likelihood(system) for system in systems if system.name == data.baseline)
-    shown = [name for name in (SEEN, *NEW_CLASSES) if name in baseline.stretches]
+    classes = [name for name in (SEEN, *NEW_CLASSES) if name in baseline.stretches]
     with new_figure(10, _HEIGHT) as figure:
         panel = figure.subplots()
         panel.axhline(0, color=BASELINE_COLOUR, linewidth=1.2, linestyle="--", zorder=1)
-        _draw(panel, data, systems, baseline, shown)
-        panel.set_xticks(range(len(shown)), shown)
+        _draw(panel, data, systems, baseline, classes)
+        panel.set_xticks(range(len(classes)), classes)
         panel.set(title="Bits per character less the baseline's", xlabel="occurrences of the rarest new token")
         return png(figure)
 
 
 def _draw(
-    panel: Axes, data: ReportData, systems: Sequence[SystemSummary], baseline: Likelihood, shown: Sequence[str]
+    panel: Axes, data: ReportData, systems: Sequence[SystemSummary], baseline: Likelihood, classes: Sequence[str]
 ) -> None:
-    ends = [Label(len(shown) - 1, 0.0, data.baseline or "", BASELINE_COLOUR, True)]
+    ends = [Label(len(classes) - 1, 0.0, data.baseline or "", BASELINE_COLOUR, True)]
     looks = system_looks(data)
     for system in systems:
         if system.name == data.baseline:
             continue
-        rates = [(_rate(_likelihood(system), name) or 0.0) - (_rate(baseline, name) or 0.0) for name in shown]
+        rates = [(_rate(_likelihood(system), name) or 0.0) - (_rate(baseline, name) or 0.0) for name in classes]
         look = looks[system.name]
-        panel.plot(range(len(shown)), rates, zorder=2 + look.stands_out, **look.line)
+        panel.plot(range(len(classes)), rates, zorder=2 + look.stands_out, **look.line)
         if look.stands_out:
-            ends.append(Label(len(shown) - 1, rates[-1], system.name, look.colour))
+            ends.append(Label(len(classes) - 1, rates[-1], system.name, look.colour))
     panel.margins(x=0.04)
     label_ends(panel, ends, 0.75 * _HEIGHT)

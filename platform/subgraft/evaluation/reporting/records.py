@@ -57,7 +57,7 @@ class Bill:
 
 @dataclass(frozen=True)
 class TransferSummary:
-    """How a system got its vocabulary. `fallback` counts new tokens without similar ones, by what they fell back to."""
+    """How a system got its vocabulary. `fallback` counts new tokens without similar ones, by their initialisation."""
 
     initialiser: str
     sides: tuple[str, ...]
@@ -380,8 +380,12 @@ class ReportData:
     @property
     def plugin_metrics(self) -> tuple[str, ...]:
         """Names of plugin metrics that all systems were scored with."""
-        names_of = [[name for name in system.statistics if name not in METRICS] for system in self.systems]
-        return tuple(name for name in names_of[0] if all(name in names for names in names_of)) if names_of else ()
+        names_by_system = [[name for name in system.statistics if name not in METRICS] for system in self.systems]
+        return (
+            tuple(name for name in names_by_system[0] if all(name in names for names in names_by_system))
+            if names_by_system
+            else ()
+        )
 
     @property
     def spelled_by_all(self) -> NDArray[np.bool_] | None:

@@ -57,8 +57,8 @@ def build_document(data: ReportData) -> document.Document:
 
 def background(data: ReportData) -> list[document.Section]:
     """The last sections: set-up, time, commands, settings."""
-    further = [document.Section("Look further", (document.Commands(data.commands),))] if data.commands else []
-    return [_setup(data), _time_spent(data), *further, _do_it_again(data)]
+    commands = [document.Section("Look further", (document.Commands(data.commands),))] if data.commands else []
+    return [_setup(data), _time_spent(data), *commands, _reproduction(data)]
 
 
 _NEAR_COPIES = (
@@ -152,9 +152,9 @@ def _transfer_cells(name: str, transfer: TransferSummary) -> list[str]:
 def subword_gap(data: ReportData) -> document.Section:
     """How far the upstream vocabulary is from the task, in figures and in words cut to pieces."""
     gap = data.gap
-    whole = gap.seen + gap.unseen
-    seen, unseen = (f"{count(part)} ({percent(part / max(1, whole))})" for part in (gap.seen, gap.unseen))
-    about = f"Of the downstream vocabulary's {count(whole)} subwords the upstream one has {seen} and lacks {unseen}."
+    total = gap.seen + gap.unseen
+    seen, unseen = (f"{count(part)} ({percent(part / max(1, total))})" for part in (gap.seen, gap.unseen))
+    summary = f"Of the downstream vocabulary's {count(total)} subwords the upstream one has {seen} and lacks {unseen}."
     ratio = gap.downstream_tokens_per_sentence / gap.upstream_tokens_per_sentence
     lengths = table(
         ["", "upstream", "downstream", "ratio"],
@@ -169,7 +169,7 @@ def subword_gap(data: ReportData) -> document.Section:
     )
     examples = [_segmentations(data)] if gap.examples else []
     return document.Section(
-        "The subword gap", (document.Paragraph(text(about)), lengths, *spelling_table(data), *examples)
+        "The subword gap", (document.Paragraph(text(summary)), lengths, *spelling_table(data), *examples)
     )
 
 
@@ -197,37 +197,37 @@ def _document_scores(data: ReportData) -> list[document.Section]:
     }
     if not all(scored.values()):
         return []
-    some = next(iter(scored.values()))[0]
-    signatures = {score.signature: score for of_system in scored.values() for score in _scores(of_system)}
-    shown = table(
+    example = next(iter(scored.values()))[0]
+    signatures = {score.signature: score for documents in scored.values() for score in _scores(documents)}
+    scores = table(
         ["system", "d-BLEU\nby seed", "d-BLEU\nmean", "s-BLEU\nby seed", "s-BLEU\nmean", "documents of\nother lengths"],
-        [[name, *_cells(of_system)] for name, of_system in scored.items()],
-        f"BLEU of {count(some.count)} documents",
+        [[name, *_cells(documents)] for name, documents in scored.items()],
+        f"BLEU of {count(example.count)} documents",
         "d-BLEU: each document is one segment, as in all other scores of this report, whose bootstrap resamples "
         "documents. s-BLEU: its sentences are segments; where a document has another number of sentences than its "
         "reference, they cannot be compared.",
         "Documents of other lengths: those with another number of sentences than their references, by seed.",
         *(text("BLEU: ", Span(signature, "code")) for signature in signatures),
     )
-    return [document.Section("Documents", (shown,))]
+    return [document.Section("Documents", (scores,))]
 
 
-def _scores(of_system: Sequence[DocumentScores]) -> list[Score]:
-    both = [score for each in of_system for score in (each.by_document, each.by_sentence)]
-    return [score for score in both if score is not None]
+def _scores(documents: Sequence[DocumentScores]) -> list[Score]:
+    scores = [score for result in documents for score in (result.by_document, result.by_sentence)]
+    return [score for score in scores if score is not None]
 
 
-def _cells(of_system: Sequence[DocumentScores]) -> list[str | Text]:
-    documents = [each.by_document.value for each in of_system]
-    sentences = [None if each.by_sentence is None else each.by_sentence.value for each in of_system]
-    known = [value for value in sentences if value is not None]
-    mean = fixed(fmean(known)) if len(known) == len(sentences) else MISSING
+def _cells(documents_by_seed: Sequence[DocumentScores]) -> list[str | Text]:
+    document_scores = [result.by_document.value for result in documents_by_seed]
+    sentence_scores = [None if result.by_sentence is None else result.by_sentence.value for result in documents_by_seed]
+    defined = [value for value in sentence_scores if value is not None]
+    mean = fixed(fmean(defined)) if len(defined) == len(sentence_scores) else MISSING
     return [
-        " · ".join(map(fixed, documents)),
-        text(Span(fixed(fmean(documents)), "strong")),
-        " · ".join(MISSING if value is None else fixed(value) for value in sentences),
+        " · ".join(map(fixed, document_scores)),
+        text(Span(fixed(fmean(document_scores)), "strong")),
+        " · ".join(MISSING if value is None else fixed(value) for value in sentence_scores),
         mean,
-        " · ".join(count(each.differing) for each in of_system),
+        " · ".join(count(result.differing) for result in documents_by_seed),
     ]
 
 
@@ -249,7 +249,7 @@ def _time_spent(data: ReportData) -> document.Section:
     return document.Section("Time spent", tuple(blocks))
 
 
-def _do_it_again(data: ReportData) -> document.Section:
+def _reproduction(data: ReportData) -> document.Section:
     """Versions, commit and every setting."""
     provenance = data.provenance
     facts = {"git commit": provenance.git_commit or "none", "device": provenance.device, **provenance.versions}

@@ -46,7 +46,7 @@ from subgraft.evaluation.reporting.table import MainTable, Span, Table, Text, ta
 # The scores in a comparison's main table; the others have a table of their own.
 MAIN_METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")
 # The criterion by which a finetuning selected its weights, in words.
-_CHOSEN: Mapping[SelectName, str] = {
+_SELECTION_CRITERIA: Mapping[SelectName, str] = {
     "bleu": "with the best dev BLEU",
     "chrf": "with the best dev chrF",
     "likelihood": "with the least dev bits per character",
@@ -77,10 +77,10 @@ def results(data: ReportData) -> Section:
 
 
 def _score_table(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
-    headings = [each for metric in MAIN_METRICS for each in (f"{metric}\nby seed", *_headings(metric))]
+    headings = [heading for metric in MAIN_METRICS for heading in (f"{metric}\nby seed", *_headings(metric))]
     notes = (*_score_notes(data), *_signatures(data, MAIN_METRICS))
     rows = [
-        [_name(system, data), *(cell for metric in MAIN_METRICS for cell in score_cells(system.metrics[metric]))]
+        [_name_cell(system, data), *(cell for metric in MAIN_METRICS for cell in score_cells(system.metrics[metric]))]
         for system in systems
     ]
     return table(["system", *headings], rows, "Scores on the test set", *notes)
@@ -94,16 +94,16 @@ def _spelled_scores(data: ReportData) -> list[Table]:
     caption = (
         f"Scores on the {count(int(mask.sum()))} of {count(len(mask))} test {data.unit} that every system can spell"
     )
-    about = "Neither source nor reference has an unknown token, whatever the system: here no gain is spelling alone."
-    return [_scores_without_seeds(data, summarise_spelled(data, MAIN_METRICS), MAIN_METRICS, caption, about)]
+    note = "Neither source nor reference has an unknown token, whatever the system: here no gain is spelling alone."
+    return [_scores_without_seeds(data, summarise_spelled(data, MAIN_METRICS), MAIN_METRICS, caption, note)]
 
 
 def _other_scores(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
     """The other metrics, and those of a user's own, without a column for the seeds."""
     metrics = [*(metric for metric in data.metrics if metric not in MAIN_METRICS), *data.plugin_metrics]
-    about = ["TER counts edits: lower is better, and a negative difference is a gain."] if "TER" in metrics else []
+    note = ["TER counts edits: lower is better, and a negative difference is a gain."] if "TER" in metrics else []
     signatures = _signatures(data, metrics)
-    return _scores_without_seeds(data, systems, metrics, "Other scores on the test set", *about, *signatures)
+    return _scores_without_seeds(data, systems, metrics, "Other scores on the test set", *note, *signatures)
 
 
 def _scores_without_seeds(
@@ -111,7 +111,7 @@ def _scores_without_seeds(
 ) -> Table:
     headings = [heading for metric in metrics for heading in _headings(metric)]
     rows = [
-        [_name(system, data), *(cell for metric in metrics for cell in score_cells(system.metrics[metric])[1:])]
+        [_name_cell(system, data), *(cell for metric in metrics for cell in score_cells(system.metrics[metric])[1:])]
         for system in systems
     ]
     return table(["system", *headings], rows, caption, *notes)
@@ -145,11 +145,11 @@ def _score_notes(data: ReportData) -> list[str | Text]:
         if data.baseline
         else " There is no baseline, so there are no differences."
     )
-    of_seeds = ", with the variance between seeds by Student's t" if len(data.seeds) > 1 else ""
+    seed_note = ", with the variance between seeds by Student's t" if len(data.seeds) > 1 else ""
     return [
         f"Seeds: {seeds}. {count(len(data.references))} test {data.unit}.",
         f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of {data.unit}"
-        f"{of_seeds}.{against}",
+        f"{seed_note}.{against}",
         *findings.on_few_seeds(findings.compared_seeds(data)),
     ]
 
@@ -167,10 +167,10 @@ def _cost_table(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
     multiples = f"× is how many times the figure of {data.baseline}. " if baseline else ""
     return table(
         headings,
-        [[_name(system, data), *_cost_cells(system, baseline or system, data)] for system in systems],
+        [[_name_cell(system, data), *_cost_cells(system, baseline or system, data)] for system in systems],
         "Fit, length, calibration, speed and cost; means over seeds",
         "Bits per character on the dev set, target side, end of sentence included: comparable across vocabularies. "
-        f"Kept: of the weights {_CHOSEN[data.select]}, which the other figures and the test scores are of.",
+        f"Kept: of the weights {_SELECTION_CRITERIA[data.select]}, which the other figures and the test scores are of.",
         "Tokens per sentence and characters per token: test references in the system's vocabulary. "
         "Inference ECE: how far the probability of output tokens is from how often they are right, by TER alignment "
         f"with the reference in the system's own tokens; {BINS} equally wide bins (Wang et al. 2020); lower is better.",
@@ -178,14 +178,14 @@ def _cost_table(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
         f"{multiples}Systems were timed one after another.",
         *findings.busy_notes(data),
         "Upstream, generator, finetuning: time to make one model; systems with the same upstream model share its time.",
-        *_trained(data),
+        *_trained_parameters(data),
         *_left_out(data),
         *_cut_outputs(data),
         *copying_notes(data),
     )
 
 
-def _trained(data: ReportData) -> list[str]:
+def _trained_parameters(data: ReportData) -> list[str]:
     """The parameters and memory of each finetuning, if systems train different shares of their model."""
     firsts = {name: data.results(name)[0] for name in data.system_names}
     shares = {round((first.trained_parameters or 0) / first.parameters, 2) for first in firsts.values()}
@@ -200,11 +200,11 @@ def _trained(data: ReportData) -> list[str]:
 
 def _left_out(data: ReportData) -> list[str]:
     """How many dev references of each system were longer than its model takes, if any were."""
-    most = {
+    left_out = {
         name: max((point.references_left_out for result in data.results(name) for point in result.curve), default=0)
         for name in data.system_names
     }
-    systems = ", ".join(f"{name} {count(number)}" for name, number in most.items() if number)
+    systems = ", ".join(f"{name} {count(number)}" for name, number in left_out.items() if number)
     return (
         [f"Dev references longer than the model takes, left out of bits per character: {systems}."] if systems else []
     )
@@ -220,8 +220,8 @@ def _cut_outputs(data: ReportData) -> list[str]:
 
 
 def _cost_cells(system: SystemSummary, baseline: SystemSummary, data: ReportData) -> list[str | Text]:
-    rate, theirs = system.sentences_per_second, baseline.sentences_per_second
-    speed = _against(fixed(rate, 1), rate, theirs)
+    rate, baseline_rate = system.sentences_per_second, baseline.sentences_per_second
+    speed = _against(fixed(rate, 1), rate, baseline_rate)
     return [
         fixed(system.bits.start, 3),
         fixed(system.bits.first_epoch, 3),
@@ -237,25 +237,25 @@ def _cost_cells(system: SystemSummary, baseline: SystemSummary, data: ReportData
     ]
 
 
-def _against(written: str, value: float, baseline: float) -> str | Text:
+def _against(formatted: str, value: float, baseline: float) -> str | Text:
     """A figure, and under it, unless it is the baseline's own, its ratio to the baseline's."""
     if value == baseline or not baseline:
-        return written
-    return text(written, "\n", Span(f"×{fixed(value / baseline)}", "faint"))
+        return formatted
+    return text(formatted, "\n", Span(f"×{fixed(value / baseline)}", "faint"))
 
 
-def _name(system: SystemSummary, data: ReportData) -> Text:
-    shown = (
+def _name_cell(system: SystemSummary, data: ReportData) -> Text:
+    name = (
         text(Span(system.name, "strong"), Span("\nbaseline", "faint"))
         if system.name == data.baseline
         else text(system.name)
     )
-    return (*shown, *findings.marked(system.name, data))
+    return (*name, *findings.step_zero_mark(system.name, data))
 
 
 def learning(data: ReportData) -> Section:
     """Dev curves during finetuning."""
-    caption = "Means over seeds, bands from the least seed to the greatest. Every system sees the same batches."
+    caption = "Lines are means over seeds, bands their range. Every system sees the same batches."
     if len(data.system_names) - (data.baseline in data.system_names) > MOST_COLOURED:
         best = f"the {MOST_COLOURED} systems with the best dev {dev_score(data).name}"
         caption += f" In colour, here and elsewhere, are {best}; others are grey."
@@ -272,8 +272,8 @@ def terminal_table(data: ReportData) -> MainTable:
     caption = f"{count(len(data.references))} test {data.unit}; Δ and p against {data.baseline or 'nothing'}"
     caption += findings.caption_remarks(data, findings.compared_seeds(data))
     seeds = [f"BLEU\nseed {seed}" for seed in data.seeds] if len(data.seeds) > 1 else []
-    forgotten = ["upstr.\nBLEU"] if _with_upstream(data) else []
-    figures = (*seeds, "BLEU", "Δ", "p", "bits/\nchar", "tokens/\nsent.", "sent./\ns", *forgotten)
+    upstream = ["upstr.\nBLEU"] if _with_upstream(data) else []
+    figures = (*seeds, "BLEU", "Δ", "p", "bits/\nchar", "tokens/\nsent.", "sent./\ns", *upstream)
     systems = tuple((system.name, *_cells(system, data)) for system in summarise(data))
     return MainTable(data.title, caption, ("system", *figures), systems)
 

@@ -20,8 +20,8 @@ from subgraft.evaluation.metrics.significance import Comparison, Interval, Score
 from subgraft.evaluation.metrics.token_classes import Bits, Likelihood
 from subgraft.evaluation.reporting.records import Bill, CurvePoint, Intrinsic, ReportData, SystemResult
 
-# By system and seed.
-OfRuns: TypeAlias = Mapping[tuple[str, int], FloatArray]
+# Statistics [sentences, counts] by system and seed.
+RunStatistics: TypeAlias = Mapping[tuple[str, int], FloatArray]
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ def summarise_forgetting(results: Sequence[SystemResult], samples: int, seed: in
     measured = [result.forgetting for result in results if result.forgetting is not None]
     if len(measured) != len(results):
         return None
-    after = fmean(each.after.value for each in measured)
-    before = [each.before.value for each in measured if each.before is not None]
-    statistics = [each.before_statistics for each in measured if each.before_statistics is not None]
+    after = fmean(forgetting.after.value for forgetting in measured)
+    before = [forgetting.before.value for forgetting in measured if forgetting.before is not None]
+    statistics = [forgetting.before_statistics for forgetting in measured if forgetting.before_statistics is not None]
     if len(before) != len(measured) or len(statistics) != len(measured):
         return ForgettingSummary(None, after, None)
-    stacked = np.stack([each.after_statistics for each in measured])
+    stacked = np.stack([forgetting.after_statistics for forgetting in measured])
     change = compare("BLEU", stacked, np.stack(statistics), samples=samples, seed=seed)
     return ForgettingSummary(fmean(before), after, change)
 
@@ -55,11 +55,13 @@ def mean_intrinsic(results: Sequence[SystemResult]) -> Mapping[str, Intrinsic]:
     """By side, the means over seeds; empty unless every seed was measured."""
     sides = dict.fromkeys(side for result in results for side in result.intrinsic)
     by_side = {side: [result.intrinsic[side] for result in results if side in result.intrinsic] for side in sides}
-    return {side: _mean(each) for side, each in by_side.items() if len(each) == len(results)}
+    return {side: _mean(measured) for side, measured in by_side.items() if len(measured) == len(results)}
 
 
 def _mean(measured: Sequence[Intrinsic]) -> Intrinsic:
-    means = {each.name: fmean(getattr(one, each.name) for one in measured) for each in fields(Intrinsic)[1:]}
+    means = {
+        field.name: fmean(getattr(intrinsic, field.name) for intrinsic in measured) for field in fields(Intrinsic)[1:]
+    }
     return Intrinsic(measured[0].tokens, **means)
 
 
@@ -70,25 +72,28 @@ def mean_likelihood(results: Sequence[SystemResult]) -> Likelihood | None:
         return None
     return replace(
         measured[0],
-        bits=fmean(each.bits for each in measured),
-        end_bits=fmean(each.end_bits for each in measured),
-        tokens=_mean_class_bits([each.tokens for each in measured]),
-        stretches=_mean_class_bits([each.stretches for each in measured]),
+        bits=fmean(likelihood.bits for likelihood in measured),
+        end_bits=fmean(likelihood.end_bits for likelihood in measured),
+        tokens=_mean_class_bits([likelihood.tokens for likelihood in measured]),
+        stretches=_mean_class_bits([likelihood.stretches for likelihood in measured]),
     )
 
 
 def _mean_class_bits(measured: Sequence[Mapping[str, Bits]]) -> dict[str, Bits]:
-    return {name: replace(bits, bits=fmean(each[name].bits for each in measured)) for name, bits in measured[0].items()}
+    return {
+        name: replace(bits, bits=fmean(by_class[name].bits for by_class in measured))
+        for name, bits in measured[0].items()
+    }
 
 
 def pooled_bins(results: Sequence[SystemResult]) -> tuple[Bin, ...]:
     """The bins of all seeds together, every token counting once; empty unless all seeds have them."""
     if not all(result.bins for result in results):
         return ()
-    return tuple(_pooled(bins) for bins in zip(*(result.bins for result in results), strict=True))
+    return tuple(_pool(bins) for bins in zip(*(result.bins for result in results), strict=True))
 
 
-def _pooled(bins: Sequence[Bin]) -> Bin:
+def _pool(bins: Sequence[Bin]) -> Bin:
     count = sum(each.count for each in bins)
 
     def mean(values: Sequence[float | None]) -> float | None:
@@ -211,10 +216,10 @@ def summarise_spelled(data: ReportData, metrics: tuple[MetricName, ...]) -> tupl
     mask = data.spelled_by_all
     if mask is None or mask.all() or not mask.any():
         return ()
-    chosen = replace(
+    restricted = replace(
         data, systems=tuple(_on_sentences(system, mask, metrics, data.languages[1]) for system in data.systems)
     )
-    by_metric = {metric: _summarise_metric(chosen, metric) for metric in metrics}
+    by_metric = {metric: _summarise_metric(restricted, metric) for metric in metrics}
     return tuple(
         replace(system, metrics={metric: by_metric[metric][system.name] for metric in metrics})
         for system in summarise(data)
@@ -238,28 +243,33 @@ def _summarise_metric(data: ReportData, metric: str) -> dict[str, MetricSummary]
 def summarise_scores(
     data: ReportData,
     metric: Scored,
-    statistics: OfRuns,
+    statistics: RunStatistics,
     scores: Mapping[tuple[str, int], float],
     bounds: tuple[float, float] | None = None,
 ) -> dict[str, MetricSummary]:
-    """A metric of every system.
+    """Summarise a metric of every system.
 
-    scores: of the whole test set.  statistics: to resample it, [sentences, counts].  bounds: of the metric.
+    Args:
+        data: The report's data.
+        metric: A name, or a function of summed statistics.
+        statistics: To resample the test set, by system and seed.
+        scores: Of the whole test set, by system and seed.
+        bounds: The metric's lowest and highest value (see `significance.estimate`).
     """
     comparisons = compare_all(data, metric, statistics)
     summaries = {}
     for name in data.system_names:
         by_seed = {result.seed: scores[name, result.seed] for result in data.results(name)}
         stacked = np.stack([statistics[name, seed] for seed in by_seed])
-        whole = estimate(metric, stacked, samples=data.bootstrap_samples, seed=data.bootstrap_seed, bounds=bounds)
-        summaries[name] = MetricSummary(by_seed, fmean(by_seed.values()), whole.interval, comparisons.get(name))
+        overall = estimate(metric, stacked, samples=data.bootstrap_samples, seed=data.bootstrap_seed, bounds=bounds)
+        summaries[name] = MetricSummary(by_seed, fmean(by_seed.values()), overall.interval, comparisons.get(name))
     return summaries
 
 
-def compare_all(data: ReportData, metric: Scored, statistics: OfRuns) -> dict[str, Comparison]:
+def compare_all(data: ReportData, metric: Scored, statistics: RunStatistics) -> dict[str, Comparison]:
     """Every other system against the baseline, on the seeds that both have, with Holm's p-values.
 
-    A system with statistics of other numbers of sentences is not compared.
+    A system whose statistics cover a different number of sentences is not compared.
     """
     if data.baseline is None:
         return {}
@@ -279,13 +289,13 @@ def compare_all(data: ReportData, metric: Scored, statistics: OfRuns) -> dict[st
 
 
 def mean_bill(results: Sequence[SystemResult]) -> Bill:
-    return Bill(*(fmean(getattr(result.bill, each.name) for result in results) for each in fields(Bill)))
+    return Bill(*(fmean(getattr(result.bill, field.name) for result in results) for field in fields(Bill)))
 
 
 def _mean_of_all(values: Sequence[float | None]) -> float | None:
     """The mean; None unless every seed has the figure."""
-    known = [value for value in values if value is not None]
-    return fmean(known) if len(known) == len(values) else None
+    defined = [value for value in values if value is not None]
+    return fmean(defined) if len(defined) == len(values) else None
 
 
 def _summarise_bits(results: tuple[SystemResult, ...]) -> BitsSummary:
@@ -296,10 +306,12 @@ def _summarise_bits(results: tuple[SystemResult, ...]) -> BitsSummary:
     )
 
 
-def _mean_bits(results: tuple[SystemResult, ...], wanted: Callable[[CurvePoint, SystemResult], bool]) -> float | None:
-    """The mean over seeds of the first wanted point; None unless every seed has one."""
+def _mean_bits(
+    results: tuple[SystemResult, ...], condition: Callable[[CurvePoint, SystemResult], bool]
+) -> float | None:
+    """The mean over seeds of the first point that meets the condition; None unless every seed has one."""
     bits = (
-        next((point.dev_bits_per_character for point in result.curve if wanted(point, result)), None)
+        next((point.dev_bits_per_character for point in result.curve if condition(point, result)), None)
         for result in results
     )
     return _mean_of_all(list(bits))

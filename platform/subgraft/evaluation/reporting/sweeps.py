@@ -37,28 +37,28 @@ def sweeps(data: ReportData) -> list[Section]:
     systems = summarise(data)
     blocks: list[Block] = []
     if size_series(systems):
-        about = (
+        caption = (
             "Systems that differ in the size of their vocabulary alone, as in figure 3 of Liu et al. (2021). Means "
             "over seeds; bars are 95 % intervals, the dashed line is the baseline. ECE: over tokens of each vocabulary."
         )
-        blocks.append(Figure("granularity", plot_granularity(data, systems), about))
+        blocks.append(Figure("granularity", plot_granularity(data, systems), caption))
     if step_series(systems):
-        about = (
+        caption = (
             "Systems that differ in the steps of their generator's training alone, as in figure 4 of Liu et al. "
             "(2021). At step 0 a generator is the plain mean of similar tokens, which is `avg`. Bars: 95 % intervals."
         )
-        blocks.append(Figure("generator_steps", plot_generator_steps(data, systems), about))
+        blocks.append(Figure("generator_steps", plot_generator_steps(data, systems), caption))
     if pretraining_series(systems):
-        about = (
+        caption = (
             "Systems that differ in the number of updates of pretraining before their finetuning alone, all of one "
             "training. Means over seeds; bars are 95 % intervals, the dashed line is the baseline."
         )
-        blocks.append(Figure("pretraining_steps", plot_pretraining_steps(data, systems), about))
+        blocks.append(Figure("pretraining_steps", plot_pretraining_steps(data, systems), caption))
     return [Section("Sweeps", tuple(blocks))] if blocks else []
 
 
 _HEIGHT = 3.6  # inches
-_BEHIND = "#8a919c"
+_OTHER_LABEL_COLOUR = "#8a919c"
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,14 @@ def size_series(systems: Sequence[SystemSummary]) -> list[Series]:
 
 
 def step_series(systems: Sequence[SystemSummary]) -> list[Series]:
-    """Systems that differ only in how long their generator was trained; the like `avg` begins each such line."""
+    """Systems that differ only in how long their generator was trained; each series starts with its `avg` at step 0."""
     trained = _series(
         [system for system in systems if system.generator_steps], lambda system: system.generator_steps, _size
     )
-    initial = {_alike(system): system for system in systems if system.generator_steps == 0}
+    initial = {_shared_settings(system): system for system in systems if system.generator_steps == 0}
     return [
         Series(series.name, ((0, first), *series.points))
-        if (first := initial.get(_alike(series.points[0][1]))) is not None
+        if (first := initial.get(_shared_settings(series.points[0][1]))) is not None
         else series
         for series in trained
     ]
@@ -95,7 +95,7 @@ def pretraining_series(systems: Sequence[SystemSummary]) -> list[Series]:
     )
 
 
-def _alike(system: SystemSummary) -> Hashable:
+def _shared_settings(system: SystemSummary) -> Hashable:
     """The settings that a system with a generator shares with the `avg` that its generator starts from."""
     return system.vocabulary_size, system.variant
 
@@ -114,7 +114,9 @@ def _series(
         value = swept(system)
         if value is not None and system.family:
             series.setdefault((system.family, fixed(system)), {}).setdefault(value, system)
-    return [Series(key[0], tuple(sorted(by.items()))) for key, by in series.items() if len(by) > 1]
+    return [
+        Series(family, tuple(sorted(by_value.items()))) for (family, _), by_value in series.items() if len(by_value) > 1
+    ]
 
 
 @drawing.for_narrow_screens
@@ -127,8 +129,8 @@ def plot_granularity(data: ReportData, systems: Sequence[SystemSummary]) -> byte
     ]
     baseline = baseline_of(systems, data)
     with drawing.new_figure(10, _HEIGHT) as figure:
-        drawn = drawing.side_by_side(figure, len(panels))
-        for panel, (title, value, has_interval) in zip(drawn, panels, strict=True):
+        axes = drawing.side_by_side(figure, len(panels))
+        for panel, (title, value, has_interval) in zip(axes, panels, strict=True):
             _draw_series(panel, size_series(systems), value, has_interval, baseline)
             panel.set(title=title, xlabel="tokens of the vocabulary")
             panel.set_xscale("log", base=2)
@@ -193,18 +195,22 @@ def _draw_series(
 @drawing.for_narrow_screens
 def plot_front(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     """BLEU against speed; a line through the systems that no other system beats in both."""
-    shown = system_looks(data)
-    best = front(systems)
+    looks = system_looks(data)
+    front_systems = front(systems)
     with drawing.new_figure(10, 5.2) as figure:
         panel = figure.subplots()
-        edge = [(system.sentences_per_second, system.metrics["BLEU"].mean) for system in best]
+        edge = [(system.sentences_per_second, system.metrics["BLEU"].mean) for system in front_systems]
         panel.step(*zip(*edge, strict=True), where="pre", color="#c8cdd5", linewidth=1.6, zorder=1)
         labels = []
         for system in systems:
-            look, (x, y) = shown[system.name], (system.sentences_per_second, system.metrics["BLEU"].mean)
-            seen = {"color": look.colour, "marker": look.marker, "markersize": 8 if look.stands_out else 6}
-            panel.plot(x, y, zorder=3 + look.stands_out, markeredgecolor="white", **seen)  # type: ignore[arg-type]
-            labels.append(drawing.Label(x, y, system.name, look.colour if look.stands_out else _BEHIND, system in best))
+            look, (x, y) = looks[system.name], (system.sentences_per_second, system.metrics["BLEU"].mean)
+            marker_style = {"color": look.colour, "marker": look.marker, "markersize": 8 if look.stands_out else 6}
+            panel.plot(x, y, zorder=3 + look.stands_out, markeredgecolor="white", **marker_style)  # type: ignore[arg-type]
+            labels.append(
+                drawing.Label(
+                    x, y, system.name, look.colour if look.stands_out else _OTHER_LABEL_COLOUR, system in front_systems
+                )
+            )
         panel.set(xlabel="sentences generated per second", ylabel="BLEU on the test set")
         panel.margins(x=0.08, y=0.12)
         drawing.label_points(panel, labels)

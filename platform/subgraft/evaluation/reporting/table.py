@@ -20,7 +20,7 @@ Alignment = Literal["left", "right"]
 
 
 class Span(NamedTuple):
-    """A stretch of text in one style: `mark` for the word to look at, `warning` for what makes a figure doubtful."""
+    """A stretch of text in one style. `mark` highlights a word; `warning` marks a reason to doubt a number."""
 
     text: str
     style: Style = "plain"
@@ -73,30 +73,32 @@ def table(
     left: Collection[int] = (0,),
 ) -> Table:
     """A table whose cells and notes may be plain strings. left: columns that are flush left; negative from the end."""
-    flush = {place % len(headings) for place in left}
-    columns = tuple(Column(each, "left" if place in flush else "right") for place, each in enumerate(headings))
+    left_columns = {index % len(headings) for index in left}
+    columns = tuple(
+        Column(heading, "left" if index in left_columns else "right") for index, heading in enumerate(headings)
+    )
     cells = tuple(tuple(map(_as_text, row)) for row in rows)
     return Table(columns, cells, caption, tuple(map(_as_text, notes)))
 
 
-def _plain(shown: Text) -> str:
-    return "".join(span.text for span in shown)
+def _plain(content: Text) -> str:
+    return "".join(span.text for span in content)
 
 
 def _as_text(cell: str | Text) -> Text:
     return text(cell) if isinstance(cell, str) else cell
 
 
-def table_markdown(shown: Table) -> str:
+def table_markdown(content: Table) -> str:
     """A pipe table whose columns line up in a fixed-width font, wide characters included."""
-    heading = [_cell_markdown(text(column.heading)) for column in shown.columns]
-    body = [[_cell_markdown(cell) for cell in row] for row in shown.rows]
+    heading = [_cell_markdown(text(column.heading)) for column in content.columns]
+    body = [[_cell_markdown(cell) for cell in row] for row in content.rows]
     widths = [max(3, *(cell_len(row[index]) for row in [heading, *body])) for index in range(len(heading))]
     rule = [
         "-" * (width - 1) + (":" if column.alignment == "right" else "-")
-        for column, width in zip(shown.columns, widths, strict=True)
+        for column, width in zip(content.columns, widths, strict=True)
     ]
-    lines = [_line(row, shown.columns, widths) for row in [heading, rule, *body]]
+    lines = [_line(row, content.columns, widths) for row in [heading, rule, *body]]
     return "\n".join(lines)
 
 
@@ -112,9 +114,9 @@ def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]
     return f"| {' | '.join(padded)} |"
 
 
-def text_markdown(shown: Text) -> str:
+def text_markdown(content: Text) -> str:
     """The text in Markdown, with special characters escaped."""
-    return "".join(_span_markdown(span) for span in shown)
+    return "".join(_span_markdown(span) for span in content)
 
 
 def _span_markdown(span: Span) -> str:
@@ -154,19 +156,19 @@ class MainTable:
         (report / FILE).write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
     def rich(self) -> RichTable:
-        """For a terminal. Two seeds fit into eighty columns; a narrower terminal folds names, never figures."""
+        """The table for a terminal. Two seeds fit into eighty columns; narrower ones fold names, never numbers."""
         from rich.box import SIMPLE_HEAD
 
         from subgraft.base.terminal import Sheet
 
-        shown = Sheet(
+        sheet = Sheet(
             title=self.title, caption=self.caption, caption_justify="left", title_justify="left", box=SIMPLE_HEAD
         )
-        shown.padding, shown.pad_edge = (0, 1, 0, 0), False
+        sheet.padding, sheet.pad_edge = (0, 1, 0, 0), False
         names, *figures = self.headings
-        shown.add_column(names, overflow="fold")
+        sheet.add_column(names, overflow="fold")
         for heading in figures:
-            shown.add_column(heading, justify="right", no_wrap=True)
+            sheet.add_column(heading, justify="right", no_wrap=True)
         for row in self.rows:
-            shown.add_row(*row)
-        return shown
+            sheet.add_row(*row)
+        return sheet

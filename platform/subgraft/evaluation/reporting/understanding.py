@@ -26,9 +26,9 @@ from subgraft.evaluation.reporting.results import against_cells, model_cost_cell
 from subgraft.evaluation.reporting.summary import MetricSummary, pooled_bins, summarise_scores
 from subgraft.evaluation.reporting.table import MainTable, Span, Table, Text, table, text
 
-SHOWN = 12  # errors
+MAX_ERRORS = 12  # shown
 MOST_CLASSES = 40  # of a drawn confusion matrix
-_LONGEST, _LONGEST_LABEL = 300, 28  # characters of a shown text, and of a class in a plot
+_MAX_TEXT_LENGTH, _MAX_LABEL_LENGTH = 300, 28  # characters of a shown text, and of a class in a plot
 
 
 def write_labelled_report(data: ReportData, out: Path) -> None:
@@ -38,7 +38,7 @@ def write_labelled_report(data: ReportData, out: Path) -> None:
 
 def build_labelled_document(data: ReportData) -> Document:
     """The whole report, in the order in which it is read."""
-    caption = "Means over seeds, bands from the least seed to the greatest. Every system sees the same batches."
+    caption = "Lines are means over seeds, bands their range. Every system sees the same batches."
     curves = Figure("learning_curves", plot_learning_curves(data), caption, learning_panels(data))
     notices = (*findings.generated_notice(data.generated), *findings.untrained_notice(data))
     sections = [
@@ -50,8 +50,8 @@ def build_labelled_document(data: ReportData) -> Document:
         report.subword_gap(data),
         *report.background(data),
     ]
-    about = f"{data.languages[0]} · {len(data.system_names)} systems · {count(len(data.references))} test examples"
-    return Document(data.title, about, tuple(sections))
+    subtitle = f"{data.languages[0]} · {len(data.system_names)} systems · {count(len(data.references))} test examples"
+    return Document(data.title, subtitle, tuple(sections))
 
 
 def labelled_table(data: ReportData) -> MainTable:
@@ -59,19 +59,19 @@ def labelled_table(data: ReportData) -> MainTable:
     second."""
     names = metric_names(data)
     main, *others = names
-    systems = summarised(data, main)
+    systems = summarise_metric(data, main)
     caption = f"{count(len(data.references))} test examples; Δ and p against {data.baseline or 'nothing'}"
-    caption += findings.caption_remarks(data, {name: one.compared_seeds for name, one in systems.items()})
-    several = len(data.seeds) > 1
-    seeds = [f"{main}\nseed {seed}" for seed in data.seeds] if several else []
+    caption += findings.caption_remarks(data, {name: summary.compared_seeds for name, summary in systems.items()})
+    by_seed = len(data.seeds) > 1
+    seeds = [f"{main}\nseed {seed}" for seed in data.seeds] if by_seed else []
     rows = tuple(
         (
             name,
-            *([fixed(system.by_seed.get(seed)) for seed in data.seeds] if several else []),
+            *([fixed(system.by_seed.get(seed)) for seed in data.seeds] if by_seed else []),
             fixed(system.mean),
             *against_cells(system.comparison),
             *(fixed(_mean_score(data, name, other)) for other in others[:1]),
-            *_figures(data.results(name)),
+            *_cost_cells(data.results(name)),
         )
         for name, system in systems.items()
     )
@@ -86,7 +86,7 @@ def metric_names(data: ReportData) -> list[str]:
     return [name for name in data.systems[0].scores if all(name in system.scores for system in data.systems)]
 
 
-def summarised(data: ReportData, name: str) -> dict[str, MetricSummary]:
+def summarise_metric(data: ReportData, name: str) -> dict[str, MetricSummary]:
     """A metric of every system, by the system's name."""
     statistics = {(system.name, system.seed): system.statistics[name] for system in data.systems}
     scores = {(system.name, system.seed): system.scores[name].value for system in data.systems}
@@ -98,7 +98,7 @@ def _mean_score(data: ReportData, system: str, name: str) -> float:
     return fmean(result.scores[name].value for result in data.results(system))
 
 
-def _figures(results: Sequence[SystemResult]) -> list[str]:
+def _cost_cells(results: Sequence[SystemResult]) -> list[str]:
     return [
         fixed(fmean(result.tokens_per_sentence for result in results), 1),
         fixed(fmean(result.sentences_per_second for result in results), 1),
@@ -108,23 +108,23 @@ def _figures(results: Sequence[SystemResult]) -> list[str]:
 def _score_tables(data: ReportData) -> list[Table]:
     main, *others = metric_names(data)
     against = f" p is two-sided, against {data.baseline}, with Holm's correction." if data.baseline else ""
-    summary = summarised(data, main)
+    summary = summarise_metric(data, main)
     notes: tuple[str | Text, ...] = (
         f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of test examples, "
         f"and over several seeds their variance by Student's t.{against}",
-        *findings.on_few_seeds({name: one.compared_seeds for name, one in summary.items()}),
+        *findings.on_few_seeds({name: system_summary.compared_seeds for name, system_summary in summary.items()}),
         *_signatures(data, [main]),
     )
-    rows = [[name, *score_cells(one)] for name, one in summary.items()]
+    rows = [[name, *score_cells(system_summary)] for name, system_summary in summary.items()]
     tables = [table(["system", f"{main}\nby seed", *_headings(data, main)], rows, "Scores on the test set", *notes)]
     if others:
-        by_metric = {name: summarised(data, name) for name in others}
-        more: list[list[str | Text]] = [
-            [name, *(cell for one in by_metric.values() for cell in score_cells(one[name])[1:])]
+        by_metric = {name: summarise_metric(data, name) for name in others}
+        rows_of_others: list[list[str | Text]] = [
+            [name, *(cell for system_summary in by_metric.values() for cell in score_cells(system_summary[name])[1:])]
             for name in data.system_names
         ]
-        more_headings = ["system", *(each for name in others for each in _headings(data, name))]
-        tables.append(table(more_headings, more, "Other scores on the test set", *_signatures(data, others)))
+        more_headings = ["system", *(heading for name in others for heading in _headings(data, name))]
+        tables.append(table(more_headings, rows_of_others, "Other scores on the test set", *_signatures(data, others)))
     return tables
 
 
@@ -142,7 +142,7 @@ def _cost_table(data: ReportData) -> Table:
     rows = []
     for name in data.system_names:
         results = data.results(name)
-        rows.append([name, *_figures(results), *model_cost_cells(results)])
+        rows.append([name, *_cost_cells(results), *model_cost_cells(results)])
     note = f"Examples per second: predictions in batches of {data.speed_batch_size}. Systems were timed one by one."
     return table(
         [*headings, "finetuning"], rows, "Length, speed and cost; means over seeds", note, *findings.busy_notes(data)
@@ -151,32 +151,34 @@ def _cost_table(data: ReportData) -> Table:
 
 def _calibration(data: ReportData) -> list[Section]:
     """Reliability diagrams, where classes are predicted."""
-    shown = []
+    diagrams = []
     for name in data.system_names:
         results = data.results(name)
         errors = [result.inference_ece for result in results if result.inference_ece is not None]
         if bins := pooled_bins(results):
-            shown.append(Reliability(name, bins, fmean(errors)))
-    if not shown:
+            diagrams.append(Reliability(name, bins, fmean(errors)))
+    if not diagrams:
         return []
     caption = (
         "Test examples by the probability of the predicted class, all seeds; the larger the dot, the more examples. "
         "Below the diagonal (orange) a model is overconfident, above it (blue) underconfident."
     )
-    return [Section("Calibration", (Figure("reliability", plot_reliability(shown, "class"), caption),))]
+    return [Section("Calibration", (Figure("reliability", plot_reliability(diagrams, "class"), caption),))]
 
 
 def _confusion(data: ReportData) -> list[Section]:
     """The confusion matrices of the baseline and of the system with the best main score."""
-    drawn = {name: matrix for name in _contrasted(data) if (matrix := _pooled_confusion(data, name)) is not None}
+    matrices = {
+        name: matrix for name in _contrasted_systems(data) if (matrix := _pooled_confusion(data, name)) is not None
+    }
     labels = data.systems[0].labels
-    if not drawn or len(labels) > MOST_CLASSES:
+    if not matrices or len(labels) > MOST_CLASSES:
         return []
     caption = "Share of each true class (row) that is predicted as each class (column), all seeds."
-    return [Section("Confused classes", (Figure("confusion", plot_confusion(labels, drawn), caption),))]
+    return [Section("Confused classes", (Figure("confusion", plot_confusion(labels, matrices), caption),))]
 
 
-def _contrasted(data: ReportData) -> list[str]:
+def _contrasted_systems(data: ReportData) -> list[str]:
     """The baseline, and the best of the other systems by the main metric."""
     main = label_metric(metric_names(data)[0])
     sign = -1 if main.lower_is_better else 1
@@ -192,7 +194,7 @@ def _pooled_confusion(data: ReportData, name: str) -> NDArray[np.int64] | None:
 
 def plot_confusion(labels: Sequence[str], matrices: Mapping[str, NDArray[np.int64]]) -> bytes:
     """A panel per system: the share of each true class (row) that is predicted as each class (column)."""
-    names = [_shortened(label, _LONGEST_LABEL) for label in labels]
+    names = [_shorten(label, _MAX_LABEL_LENGTH) for label in labels]
     names_width, cells = 0.6 + 0.075 * max(map(len, names)), 0.3 * max(len(names), 5)
     with drawing.new_figure((names_width + cells) * len(matrices), names_width + cells) as figure:
         panels = figure.subplots(1, len(matrices), squeeze=False)[0]
@@ -207,47 +209,59 @@ def plot_confusion(labels: Sequence[str], matrices: Mapping[str, NDArray[np.int6
             panel.set_yticks(range(len(names)), names, fontsize=drawing.SMALL)
             panel.grid(visible=False)
             panel.set(xlabel="predicted", ylabel="true")
-            panel.set_title(_shortened(name, int(10 * cells)), fontsize=drawing.SMALL + 0.5)
+            panel.set_title(_shorten(name, int(10 * cells)), fontsize=drawing.SMALL + 0.5)
         return drawing.png(figure)
 
 
-def _shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _shorten(text: str, max_length: int) -> str:
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
-def _misses(data: ReportData, shown: SystemResult) -> FloatArray:
-    """How far each prediction is from right, by the first metric that is a mean over examples [n]; 0 if it is right."""
-    for name, counts in shown.statistics.items():
+def _prediction_errors(data: ReportData, result: SystemResult) -> FloatArray:
+    """The error of each prediction [n], by the first metric that is a mean over examples; 0 if it is correct."""
+    for name, counts in result.statistics.items():
         if counts.shape[1] == 2:
-            value, one = counts.T
-            misses: FloatArray = value if label_metric(name).lower_is_better else one - value
-            return misses
-    both = zip(shown.hypotheses, data.references, strict=True)
-    return np.array([predicted != wanted for predicted, wanted in both], dtype=np.float64)
+            value, best = counts.T
+            errors: FloatArray = value if label_metric(name).lower_is_better else best - value
+            return errors
+    pairs = zip(result.hypotheses, data.references, strict=True)
+    return np.array([predicted != reference for predicted, reference in pairs], dtype=np.float64)
 
 
 def _errors(data: ReportData) -> Block:
     """Test examples that the first seed of a system gets wrong."""
-    systems = _contrasted(data)
-    shown = data.results(systems[-1])[0]
-    misses = _misses(data, shown)
-    wrong = np.flatnonzero(misses > 0).tolist()
-    kinds = Counter((data.references[place], shown.hypotheses[place]) for place in wrong)
-    confidence = shown.confidence if shown.confidence is not None else misses
-    by_kind = sorted(wrong, key=lambda place: -confidence[place])
-    order: list[tuple[int, int, int]] = []
-    seen = Counter[tuple[str, str]]()
-    for rank, place in enumerate(by_kind):
-        kind = (data.references[place], shown.hypotheses[place])
-        order.append((seen[kind], -kinds[kind], rank))
-        seen[kind] += 1
-    headings = ["text", "true", *systems, *(["probability"] if shown.confidence is not None else [])]
+    systems = _contrasted_systems(data)
+    result = data.results(systems[-1])[0]
+    errors = _prediction_errors(data, result)
+    wrong = np.flatnonzero(errors > 0).tolist()
+    has_confidence = result.confidence is not None
+    confidence = result.confidence if result.confidence is not None else errors
+    headings = ["text", "true", *systems, *(["probability"] if has_confidence else [])]
     rows = []
-    for place in (by_kind[rank] for _, _, rank in sorted(order)[:SHOWN]):
-        sure = [fixed(float(confidence[place]))] if shown.confidence is not None else []
-        outputs = [data.results(name)[0].hypotheses[place][:_LONGEST] for name in systems]
-        rows.append([data.sources[place][:_LONGEST], data.references[place][:_LONGEST], *outputs, *sure])
+    for index in _order_errors(data, result, sorted(wrong, key=lambda index: -confidence[index]))[:MAX_ERRORS]:
+        texts = [
+            data.sources[index],
+            data.references[index],
+            *(data.results(name)[0].hypotheses[index] for name in systems),
+        ]
+        probability = [fixed(float(confidence[index]))] if has_confidence else []
+        rows.append([*(text[:_MAX_TEXT_LENGTH] for text in texts), *probability])
     caption = f"{count(len(wrong))} of {count(len(data.references))} test examples that {systems[-1]} predicts wrongly"
-    first = "surest" if shown.confidence is not None else "largest"
+    first = "surest" if has_confidence else "largest"
     note = f"Of each kind of error the {first} first, and frequent kinds before rare ones."
     return table(headings, rows, caption, note, left=range(2 + len(systems)))
+
+
+def _order_errors(data: ReportData, result: SystemResult, wrong: Sequence[int]) -> list[int]:
+    """The first error of each kind, frequent kinds first, then the second of each kind, and so on.
+
+    A kind is a pair of a reference and a prediction. `wrong` has the indices of all errors, the surest first.
+    """
+    kinds = [(data.references[index], result.hypotheses[index]) for index in wrong]
+    frequencies = Counter(kinds)
+    seen = Counter[tuple[str, str]]()
+    order: list[tuple[int, int, int]] = []
+    for rank, kind in enumerate(kinds):
+        order.append((seen[kind], -frequencies[kind], rank))
+        seen[kind] += 1
+    return [wrong[rank] for _, _, rank in sorted(order)]

@@ -17,8 +17,8 @@ def spelling_in_short(data: ReportData) -> list[Text]:
     if not tested:
         return []
     mask = data.spelled_by_all
-    sides = [_about(data, side, tested) for side in ("decoder", "encoder")]
-    if losses := [each for each in sides if each is not None]:
+    sides = [_describe_loss(data, side, tested) for side in ("decoder", "encoder")]
+    if losses := [loss for loss in sides if loss is not None]:
         return losses
     if mask is not None and not mask.all():
         missed = f"{count(int((~mask).sum()))} of {count(len(mask))} test sentences"
@@ -26,26 +26,26 @@ def spelling_in_short(data: ReportData) -> list[Text]:
     return [text("Every vocabulary here spells all of the test set: spelling explains no part of a gain.")]
 
 
-def _about(data: ReportData, side: str, tested: Sequence[SpelledText]) -> Text | None:
-    """None where the upstream vocabulary spells all that the side reads or writes."""
+def _describe_loss(data: ReportData, side: str, tested: Sequence[SpelledText]) -> Text | None:
+    """Describe the text that the upstream vocabulary cannot spell on one side; None if it spells all of it."""
     by_role = {row.role: row for row in tested if row.side == side}
     upstream, downstream = by_role.get("upstream"), by_role.get("downstream")
     if upstream is None or not upstream.counts.unknown:
         return None
-    lost = (
+    loss = (
         f"{percent(upstream.counts.unknown_share)} of the tokens of the {_NAMES[side]}, in "
         f"{percent(upstream.counts.with_unknown_share)} of the sentences, cannot be written in the upstream vocabulary"
     )
     if side == "encoder":
         who = "Systems that keep it" if downstream else "Systems that begin with the upstream model"
-        return text(Span(lost, "strong"), f". {who} do not see them.")
+        return text(Span(loss, "strong"), f". {who} do not see them.")
     ceiling = upstream.scores["BLEU"].value
-    reached = downstream.scores["BLEU"].value if downstream else 100.0
+    highest = downstream.scores["BLEU"].value if downstream else 100.0
     characters = f", which lacks {' '.join(data.gap.unknown_tokens)}" if data.gap.unknown_tokens else ""
     return text(
-        Span(lost, "strong"),
+        Span(loss, "strong"),
         f"{characters}. A perfect model with it would reach BLEU {fixed(ceiling)}, one with the downstream vocabulary "
-        f"{fixed(reached)}: up to {fixed(max(0.0, reached - ceiling))} points of a gain may be spelling.",
+        f"{fixed(highest)}: up to {fixed(max(0.0, highest - ceiling))} points of a gain may be spelling.",
     )
 
 
@@ -55,12 +55,12 @@ def spelling_table(data: ReportData) -> list[Table]:
         return []
     headings = ["text", "vocabulary", "unknown\ntokens", "sentences\nwith one", "tokens\nof one byte"]
     headings += ["sentences\ngiven back", "BLEU", "chrF"]
-    about = (
+    note = (
         "Given back: unchanged by decode(encode(sentence)); vocabularies normalise text, so that some sentences change "
         "though nothing is unknown. BLEU and chrF: of decode(encode(text)) against the text, which no model can exceed."
     )
     rows = [_cells(row) for row in data.gap.spelling]
-    return [table(headings, rows, "What each vocabulary can spell", about, left=(0, 1))]
+    return [table(headings, rows, "What each vocabulary can spell", note, left=(0, 1))]
 
 
 def _cells(row: SpelledText) -> list[str]:
@@ -78,7 +78,7 @@ def _cells(row: SpelledText) -> list[str]:
 
 
 def unknown_token_caption(data: ReportData) -> str:
-    """For a terminal, where a table stands alone; empty where the upstream vocabulary spells every reference."""
+    """A line of the terminal table's caption; empty if the upstream vocabulary spells every reference."""
     for row in data.gap.spelling:
         if (row.role, row.side, row.split) == ("upstream", "decoder", "test") and row.counts.unknown:
             share = percent(row.counts.unknown_share)

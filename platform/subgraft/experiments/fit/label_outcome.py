@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Self
 
-from subgraft.evaluation.reporting.understanding import labelled_table, metric_names, summarised
+from subgraft.evaluation.reporting.understanding import labelled_table, metric_names, summarise_metric
 from subgraft.experiments.fit.outcome import Outcome
 from subgraft.experiments.model_selection import Finetuned
 from subgraft.experiments.pipeline import Pipeline
@@ -26,7 +26,7 @@ class LabelOutcome(Outcome):
         report = pipeline.report
         data = collect_labelled(report.recipe, {role: store.path(step) for role, step in report.inputs.items()})
         main = metric_names(data)[0]
-        by_system = summarised(data, main)
+        by_system = summarise_metric(data, main)
         tokens = {name: fmean(one.tokens_per_sentence for one in data.results(name)) for name in by_system}
         finetuned = [Finetuned.read(steps, store) for steps in pipeline.systems]
         return cls._of(data, finetuned, tokens, lambda name: {main: by_system[name].comparison}, "an example")
@@ -36,7 +36,7 @@ class LabelOutcome(Outcome):
 
     def rows(self) -> list[dict[str, object]]:
         data = self.data
-        by_metric = {name: summarised(data, name) for name in metric_names(data)}
+        by_metric = {name: summarise_metric(data, name) for name in metric_names(data)}
         return [
             {
                 "system": name,

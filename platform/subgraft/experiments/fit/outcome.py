@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from subgraft.base.errors import OperationalError
 from subgraft.evaluation.metrics.significance import FEWEST_SEEDS, LEVEL, Comparison
-from subgraft.evaluation.reporting.directions import mean_score, tested
+from subgraft.evaluation.reporting.directions import mean_score, tested_directions
 from subgraft.evaluation.reporting.findings import caption_remarks, compared_seeds, verdict
 from subgraft.evaluation.reporting.numbers import count, fixed, interval, signed
 from subgraft.evaluation.reporting.records import ReportData
@@ -161,7 +161,7 @@ def on_average(advice: Advice, data: ReportData, old: str, own: str) -> Advice:
 
     The own vocabulary is not advised if a mean is lower with it.
     """
-    names = tested(data)
+    names = tested_directions(data)
     if len(names) < 2:
         return advice
     means = {metric: [_mean(data, system, names, metric) for system in (own, old)] for metric in MAIN_METRICS}

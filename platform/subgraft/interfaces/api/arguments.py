@@ -29,12 +29,12 @@ def local_model(model: str) -> str:
 
 def require_sound(path: Path) -> Path:
     """The path. Raises UserError for an artifact of a store that differs from its record."""
-    from subgraft.orchestration.store.record import RECORD, verified
+    from subgraft.orchestration.store.record import RECORD, verify_artifact
 
     require_path(path)
     if (path / RECORD).is_file():
         try:
-            verified(path, alone=False)  # a registered model also has its card there
+            verify_artifact(path, strict=False)  # a registered model also has its card there
         except (OSError, ValueError) as error:
             hint = "Run its experiment again: damaged artifacts are made again."
             raise UserError(f"a damaged artifact: {error}", where=str(path), hint=hint) from error

@@ -107,13 +107,13 @@ def stopped_after(config: Path, overrides: Sequence[str], stop_after: str) -> li
     Raises:
         UserError: For another section, and for a section without a checkpoint of an unfinished training.
     """
-    from subgraft.orchestration.execution.early_stopping import reached
+    from subgraft.orchestration.execution.early_stopping import last_checkpoint_update
     from subgraft.orchestration.store.step import in_order
 
     section, _, updates = stop_after.partition("=")
     session = session_of(config, [*overrides, f"{section}.stop_after={updates or 1}"])
     if not updates:
-        update = reached(session.store, in_order([session.pipeline.report]))
+        update = last_checkpoint_update(session.store, in_order([session.pipeline.report]))
         if update is None:
             hint = f"Give a number of updates, as in --stop-after {section}=1000."
             raise UserError("no unfinished training of it has a checkpoint", where=section, hint=hint)

@@ -23,7 +23,7 @@ from subgraft.modeling.exporting.transformers import write_tokenizers
 from subgraft.modeling.families import family_of
 from subgraft.modeling.families.heads import is_headed
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.stages.transfer import transferred
+from subgraft.pipeline.stages.transfer import transfer_bundle
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learn import kind_like, learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
@@ -94,7 +94,7 @@ def graft(
         bundle = with_new_languages(Bundle.of_sides(_copied(model), tokenizers), new, seed)
         vocabulary = _vocabulary(bundle.decoder, list(text_lines(texts)), mode, size)
         sides = family_of(model).sides
-        result = transferred(bundle, dict.fromkeys(sides, vocabulary), made).bundle
+        result = transfer_bundle(bundle, dict.fromkeys(sides, vocabulary), made).bundle
         result, loading = write_tokenizers(result, written, pair)
         if loading.tokenizer_code:
             raise UserError("transformers has no tokenizer class for this vocabulary", where="tokenizer")

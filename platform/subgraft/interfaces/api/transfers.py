@@ -21,7 +21,7 @@ from subgraft.interfaces.api.arguments import new_languages_of, one_of, require_
 from subgraft.interfaces.api.outputs import Model, load
 from subgraft.interfaces.api.vocabularies import VocabularyLike, vocabulary_of
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.stages.transfer import transferred
+from subgraft.pipeline.stages.transfer import transfer_bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -87,7 +87,7 @@ def transfer(
         side: with_codes_of(each, bundle.tokenizers[side], new) if side in bundle.tokenizers else each
         for side, each in target.items()
     }
-    result = transferred(bundle, target, made)
+    result = transfer_bundle(bundle, target, made)
     return Model(result.bundle, old.languages, result.reports)
 
 

@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def plan(arguments: argparse.Namespace) -> None:
-    from subgraft.orchestration.execution.plan import described, table
+    from subgraft.orchestration.execution.plan import describe, table
 
     session = experiments.session_of(arguments.config, arguments.overrides)
     if arguments.verify:
@@ -100,7 +100,7 @@ def plan(arguments: argparse.Namespace) -> None:
     notes = [*session.empty_store(), *session.monolingual_text(), *session.unknown_tokens(), *session.engines()]
     warnings = [*session.missing_devices(), *session.unsupported(planned), *session.warnings()]
     if arguments.json:
-        steps = [described(entry) for entry in planned.entries]
+        steps = [describe(entry) for entry in planned.entries]
         print_json(steps=steps, notes=notes, warnings=warnings)
         return
     for line in (*notes, *(f"warning: {line}" for line in warnings)):

@@ -114,7 +114,7 @@ def _uses() -> Mapping[str, list[str]]:
 
 def _show(stored: Sequence[StoredArtifact], uses: Mapping[str, list[str]]) -> None:
     from subgraft.base.terminal import Sheet
-    from subgraft.orchestration.tracking.payloads import SHORT
+    from subgraft.orchestration.tracking.payloads import SHORT_LENGTH
 
     table = Sheet(box=None, pad_edge=False)
     for heading, justify in (("stage", "left"), ("name", "left"), ("artifact", "left"), ("size", "right")):
@@ -123,9 +123,11 @@ def _show(stored: Sequence[StoredArtifact], uses: Mapping[str, list[str]]) -> No
     table.add_column("used by", overflow="fold")
     now = datetime.now(UTC)
     for one in stored:
-        runs = list(dict.fromkeys(uses.get(one.fingerprint[:SHORT], ())))
+        runs = list(dict.fromkeys(uses.get(one.fingerprint[:SHORT_LENGTH], ())))
         used_by = runs[0] + (f" and {len(runs) - 1} more" if len(runs) > 1 else "") if runs else ""
-        table.add_row(one.stage, one.name, one.fingerprint[:SHORT], _size(one.size), _age(now - one.finished), used_by)
+        table.add_row(
+            one.stage, one.name, one.fingerprint[:SHORT_LENGTH], _size(one.size), _age(now - one.finished), used_by
+        )
     if stored:
         console().print(table)
 

@@ -184,10 +184,10 @@ def embed_tokens(arguments: argparse.Namespace) -> None:
 
 
 def assemble_model(arguments: argparse.Namespace) -> None:
-    from subgraft.pipeline.stages.models import assembled
+    from subgraft.pipeline.stages.models import assemble
 
     with new_directory(arguments.out) as out:
-        bundle = assembled(arguments.model, arguments.seed)
+        bundle = assemble(arguments.model, arguments.seed)
         bundle.save(out)
     say(f"an encoder-decoder of {bundle.model.num_parameters():,} parameters written to {arguments.out}")
 

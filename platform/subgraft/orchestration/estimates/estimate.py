@@ -25,31 +25,33 @@ if TYPE_CHECKING:
 
 # Settings of a training that its time per update depends on.
 SHAPE = ("batch_size", "batch_unit", "micro_batch_size", "max_length")
-# Largest relative difference in parameters between similar models: another vocabulary, but not another size.
-ALIKE = 0.25
+# The largest relative difference in parameters between models of similar size: vocabularies may differ.
+MAX_SIZE_DIFFERENCE = 0.25
 
 
 class Pace(NamedTuple):
     """Seconds per update, and the source of that figure."""
 
     seconds: float
-    known: str
+    source: str
 
 
 def pace(
     store: Store, step: Step[TrainedRecipe], runtime: Runtime, parameters: Parameters, tokens: int | None
 ) -> Pace | None:
-    """The best figure available; None if nothing was measured and `runtime.device_flops` is not set."""
-    measured = _of_events(store, step)
+    """The pace of a training: measured, or else computed from `runtime.device_flops`; None if neither is possible."""
+    measured = _pace_from_events(store, step)
     if measured is not None:
         return Pace(measured, "measured before it was stopped")
     records = list(store.records(step.stage.name))
     precision = _expected_precision(step, records)
-    alike = [record for record in records if precision is not None and _computed_in(record) == precision]
-    seconds = [second for record in alike for second in _alike(record, step, runtime, parameters)]
+    same_precision = [
+        record for record in records if precision is not None and _effective_precision(record) == precision
+    ]
+    seconds = [pace for record in same_precision for pace in _paces_of_similar(record, step, runtime, parameters)]
     if seconds:
-        chosen = f", in {precision}" if step.recipe.training.precision == "auto" else ""
-        return Pace(statistics.median(seconds), f"measured on {len(seconds)} like it{chosen}")
+        precision_note = f", in {precision}" if step.recipe.training.precision == "auto" else ""
+        return Pace(statistics.median(seconds), f"measured on {len(seconds)} like it{precision_note}")
     if runtime.device_flops is None or tokens is None:
         return None
     # 2 operations forward and 4 backward for each parameter and token (Kaplan et al. 2020, section 2.1); each parameter
@@ -58,33 +60,34 @@ def pace(
 
 
 def _expected_precision(step: Step[TrainedRecipe], records: Sequence[Record]) -> str | None:
-    """The precision of a step; for `auto` the one chosen last, None if there is none yet."""
-    asked = step.recipe.training.precision
-    if asked != "auto":
-        return asked
-    last = max((record for record in records if _asked(record) == "auto"), key=lambda one: one.finished, default=None)
-    return None if last is None else _computed_in(last)
+    """The precision of a step; for `auto` the one that was selected last, None if there is none yet."""
+    configured = step.recipe.training.precision
+    if configured != "auto":
+        return configured
+    automatic = (record for record in records if _configured_precision(record) == "auto")
+    last = max(automatic, key=lambda record: record.finished, default=None)
+    return None if last is None else _effective_precision(last)
 
 
-def _asked(record: Record) -> str | None:
-    asked: str | None = record.recipe.get("training", {}).get("precision")
-    return asked
+def _configured_precision(record: Record) -> str | None:
+    precision: str | None = record.recipe.get("training", {}).get("precision")
+    return precision
 
 
-def _computed_in(record: Record) -> str | None:
+def _effective_precision(record: Record) -> str | None:
     """The precision of a finished step; None for an `auto` whose choice was not recorded."""
-    asked = _asked(record)
-    return next(_chosen(record.summary), None) if asked == "auto" else asked
+    configured = _configured_precision(record)
+    return next(_selected_precisions(record.summary), None) if configured == "auto" else configured
 
 
-def _chosen(summary: Mapping[str, Any]) -> Iterator[str]:
-    """The precision that `auto` chose, for every training of a summary."""
+def _selected_precisions(summary: Mapping[str, Any]) -> Iterator[str]:
+    """The precision that `auto` selected, for every training of a summary."""
     for name, inner in summary.items():
         if isinstance(inner, Mapping):
-            yield from (inner["chosen"],) if name == "precision" else _chosen(inner)
+            yield from (inner["chosen"],) if name == "precision" else _selected_precisions(inner)
 
 
-def _of_events(store: Store, step: Step) -> float | None:
+def _pace_from_events(store: Store, step: Step) -> float | None:
     """Seconds per update in the last attempt with two or more updates, including evaluations between them."""
     attempts: list[list[Metrics]] = [[]]
     for event in EventTail(store.work(step) / EVENTS).read():
@@ -98,29 +101,33 @@ def _of_events(store: Store, step: Step) -> float | None:
     return None
 
 
-def _alike(record: Record, step: Step[TrainedRecipe], runtime: Runtime, parameters: Parameters) -> Iterator[float]:
+def _paces_of_similar(
+    record: Record, step: Step[TrainedRecipe], runtime: Runtime, parameters: Parameters
+) -> Iterator[float]:
     """Seconds per update of a finished step, if it has the same shape and ran on the same kind of device."""
-    before = record.recipe.get("training", {})
-    wanted = step.recipe.training.model_dump(mode="json")
+    recorded = record.recipe.get("training", {})
+    configured = step.recipe.training.model_dump(mode="json")
     device = "cuda" if runtime.gpus_per_worker else "cpu"
-    if any(before.get(key) != wanted.get(key) for key in SHAPE) or not record.provenance.device.startswith(device):
+    if any(recorded.get(key) != configured.get(key) for key in SHAPE) or not record.provenance.device.startswith(
+        device
+    ):
         return
-    had = record.summary.get("parameters")
-    if had is not None:
-        alike = abs(had - parameters.total) <= ALIKE * parameters.total
+    recorded_parameters = record.summary.get("parameters")
+    if recorded_parameters is not None:
+        is_similar = abs(recorded_parameters - parameters.total) <= MAX_SIZE_DIFFERENCE * parameters.total
     else:  # over a frozen model
-        alike = record.inputs["model"]["fingerprint"] == step.inputs["model"].fingerprint
-    if alike:
-        yield from _seconds(record.summary)
+        is_similar = record.inputs["model"]["fingerprint"] == step.inputs["model"].fingerprint
+    if is_similar:
+        yield from _seconds_per_update(record.summary)
 
 
-def _seconds(summary: Mapping[str, Any]) -> Iterator[float]:
+def _seconds_per_update(summary: Mapping[str, Any]) -> Iterator[float]:
     """Seconds per update of every training in a summary: one, or one per side."""
     if summary.get("steps") and "training_seconds" in summary:
         yield summary["training_seconds"] / summary["steps"]
     for inner in summary.values():
         if isinstance(inner, Mapping):
-            yield from _seconds(inner)
+            yield from _seconds_per_update(inner)
 
 
 UNKNOWN = "unknown"
@@ -179,9 +186,9 @@ def _activations(store: Store, step: Step[TrainedRecipe], runtime: Runtime, work
     training = step.recipe.training
     if work.tokens is None:
         return 0
-    whole, micro = training.largest_batch_size, training.micro_batch_size
-    part = 1 / runtime.workers if micro is None else micro / whole
-    tokens = int(work.tokens * min(1.0, part))
+    batch_size, micro = training.largest_batch_size, training.micro_batch_size
+    fraction = 1 / runtime.workers if micro is None else micro / batch_size
+    tokens = int(work.tokens * min(1.0, fraction))
     return activation_bytes(
         Dimensions.of(trained_model(store, step)), tokens, training.precision, runtime.activation_checkpointing
     )
@@ -191,22 +198,22 @@ def table(trainings: list[Estimate], runtime: Runtime) -> Table:
     """A table of estimates: equal trainings share a row, and the last row is the total."""
     from subgraft.base.terminal import Sheet
 
-    shown = Sheet(box=None, pad_edge=False, caption=_caption(runtime), caption_justify="left")
-    shown.add_column("training", overflow="fold")
+    sheet = Sheet(box=None, pad_edge=False, caption=_caption(runtime), caption_justify="left")
+    sheet.add_column("training", overflow="fold")
     for heading in ("parameters", "trained", "GiB", "updates", "device-hours", "cost"):
-        shown.add_column(heading, justify="right", no_wrap=True)
-    shown.add_column("pace", overflow="fold")
-    alike: dict[tuple[str, ...], list[Estimate]] = {}
-    for each in trainings:
-        alike.setdefault((each.step.stage.name, *_cells(each, runtime)), []).append(each)
-    for (_, parameters, trained, memory, updates, known), same in alike.items():
-        updates_each = f"{updates} each" if len(same) > 1 and updates != UNKNOWN else updates
-        row = (_named([each.step.name for each in same]), parameters, trained, memory, updates_each)
-        shown.add_row(*row, *_costs(same, runtime), known)
+        sheet.add_column(heading, justify="right", no_wrap=True)
+    sheet.add_column("pace", overflow="fold")
+    groups: dict[tuple[str, ...], list[Estimate]] = {}
+    for estimate in trainings:
+        groups.setdefault((estimate.step.stage.name, *_cells(estimate, runtime)), []).append(estimate)
+    for (_, parameters, trained, memory, updates, source), group in groups.items():
+        updates_each = f"{updates} each" if len(group) > 1 and updates != UNKNOWN else updates
+        row = (_join_names([estimate.step.name for estimate in group]), parameters, trained, memory, updates_each)
+        sheet.add_row(*row, *_costs(group, runtime), source)
     if len(trainings) > 1:
         total = f"total of {len(trainings)} trainings"
-        shown.add_row(total, "", "", "", "", *_costs(trainings, runtime), "")
-    return shown
+        sheet.add_row(total, "", "", "", "", *_costs(trainings, runtime), "")
+    return sheet
 
 
 def _caption(runtime: Runtime) -> str:
@@ -217,46 +224,46 @@ def _caption(runtime: Runtime) -> str:
 
 
 def _is_divided(runtime: Runtime) -> bool:
-    """Whether ZeRO's stages differ in what a worker holds: they divide and offload."""
+    """Whether ZeRO's stages differ in the memory of a worker, because they shard or offload."""
     return runtime.workers > 1 or runtime.offload != "none"
 
 
-def _cells(each: Estimate, runtime: Runtime) -> tuple[str, ...]:
-    more = "+" if each.workload.tokens is None else ""
-    memory = list(each.memory.values()) if _is_divided(runtime) else [each.memory[0]]
+def _cells(estimate: Estimate, runtime: Runtime) -> tuple[str, ...]:
+    open_ended = "+" if estimate.workload.tokens is None else ""
+    memory = list(estimate.memory.values()) if _is_divided(runtime) else [estimate.memory[0]]
     return (
-        _number(each.parameters.total),
-        ("" if each.exact else "at most ") + _number(each.parameters.trained),
-        " ".join(f"{size / 2**30:.2f}{more}" for size in memory),
-        UNKNOWN if each.workload.updates is None else f"{each.workload.updates:,}",
-        UNKNOWN if each.pace is None else f"{each.pace.seconds:.3g} s, {each.pace.known}",
+        _number(estimate.parameters.total),
+        ("" if estimate.exact else "at most ") + _number(estimate.parameters.trained),
+        " ".join(f"{size / 2**30:.2f}{open_ended}" for size in memory),
+        UNKNOWN if estimate.workload.updates is None else f"{estimate.workload.updates:,}",
+        UNKNOWN if estimate.pace is None else f"{estimate.pace.seconds:.3g} s, {estimate.pace.source}",
     )
 
 
 def _costs(trainings: Sequence[Estimate], runtime: Runtime) -> tuple[str, str]:
     """Total device-hours and cost of trainings; a lower bound if some are unknown."""
-    known = [each.device_hours for each in trainings if each.device_hours is not None]
+    known = [estimate.device_hours for estimate in trainings if estimate.device_hours is not None]
     if not known:
         return UNKNOWN, UNKNOWN
-    least, price = "≥ " if len(known) < len(trainings) else "", runtime.price_per_device_hour
-    cost = UNKNOWN if price is None else f"{least}{sum(known) * price:.2f} {runtime.currency}"
-    return f"{least}{sum(known):.2f}", cost
+    lower_bound, price = "≥ " if len(known) < len(trainings) else "", runtime.price_per_device_hour
+    cost = UNKNOWN if price is None else f"{lower_bound}{sum(known) * price:.2f} {runtime.currency}"
+    return f"{lower_bound}{sum(known):.2f}", cost
 
 
-def _named(steps: Sequence[str]) -> str:
-    """The names of equal trainings in one line: their common first word, the rest of each name, and the seeds."""
+def _join_names(steps: Sequence[str]) -> str:
+    """Join the names of equal trainings: their common first word, the rest of each name, and the seeds."""
     seeds: dict[str, list[str]] = {}
     for step in steps:
         name, _, seed = step.partition(" seed ")
         seeds.setdefault(name, []).append(seed)
-    of_all = set(map(tuple, seeds.values()))
-    if len(of_all) > 1:
+    seed_lists = set(map(tuple, seeds.values()))
+    if len(seed_lists) > 1:
         return ", ".join(steps)
     first, *_ = words = [name.partition(" ") for name in seeds]
     names = [name for name, _, _ in words] if first[1] == "" else [rest for _, _, rest in words]
     kind = "" if first[1] == "" else f"{first[0]} "
-    chosen = [seed for seed in of_all.pop() if seed]
-    seed_list = f", seed{'s' if len(chosen) > 1 else ''} {', '.join(chosen)}" if chosen else ""
+    common_seeds = [seed for seed in seed_lists.pop() if seed]
+    seed_list = f", seed{'s' if len(common_seeds) > 1 else ''} {', '.join(common_seeds)}" if common_seeds else ""
     return f"{kind}{', '.join(names)}{seed_list}"
 
 

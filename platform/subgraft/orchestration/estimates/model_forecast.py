@@ -51,13 +51,13 @@ Config = Mapping[str, Any]
 
 
 def model_config(store: Store, step: Step) -> Config:
-    """config.json of the model that a step makes; if it is not made yet, the fields that parameter counts depend on."""
+    """config.json of the model that a step makes; before it runs, only the fields on which parameter counts depend."""
     if store.find(step) is not None:
         return read_config(store.path(step))
-    return _changed(store, step, step.recipe.model_change)
+    return _config_after(store, step, step.recipe.model_change)
 
 
-def _changed(store: Store, step: Step, change: ModelChange) -> Config:
+def _config_after(store: Store, step: Step, change: ModelChange) -> Config:
     match change:
         case FromCheckpoint(checkpoint, new_languages):
             return _with_codes(read_config(resolve_model(checkpoint)), checkpoint, new_languages)
@@ -75,7 +75,7 @@ def _changed(store: Store, step: Step, change: ModelChange) -> Config:
             conditioning = conditioning_settings(variant, source, settings, _corpus(store, step), size, reader, copying)
             return with_source(model_config(store, step.inputs["model"]), conditioning)
         case WithNextSentence(before):
-            return with_next_sentence(_changed(store, step, before))
+            return with_next_sentence(_config_after(store, step, before))
         case WithSourceEncoder(layers):
             model = model_config(store, step.inputs["model"])
             return family_of(model).with_source_encoder(model, layers, vocabulary_size(store, step, "encoder"))
@@ -89,21 +89,21 @@ def _changed(store: Store, step: Step, change: ModelChange) -> Config:
 
 
 def _with_codes(config: Config, checkpoint: str, languages: Mapping[str, str]) -> Config:
-    """config.json of a checkpoint with codes for further languages, which take rows beyond its vocabulary first."""
+    """config.json of a checkpoint with codes for more languages, which first use rows beyond its vocabulary."""
     if not languages:
         return config
-    known, sizes = with_languages(load_tokenizers(checkpoint), languages), vocabulary_sizes(config)
-    grown = {side: max(rows, len(known[side])) for side, rows in sizes.items()}
-    if len(set(grown.values())) > 1:
-        return with_vocabularies(config, grown)
+    tokenizers, sizes = with_languages(load_tokenizers(checkpoint), languages), vocabulary_sizes(config)
+    sizes_with_codes = {side: max(rows, len(tokenizers[side])) for side, rows in sizes.items()}
+    if len(set(sizes_with_codes.values())) > 1:
+        return with_vocabularies(config, sizes_with_codes)
     names = {"vocab_size", "decoder_vocab_size"} & config.keys()
-    return {**config, **dict.fromkeys(names, grown["decoder"])}
+    return {**config, **dict.fromkeys(names, sizes_with_codes["decoder"])}
 
 
 def trained_model(store: Store, step: Step[TrainedRecipe]) -> Config:
     """config.json of the model that a training holds: its input `model`, or the one that it makes."""
-    makes = "model" not in step.inputs or isinstance(step.recipe.model_change, WithNextSentence)
-    return model_config(store, step if makes else step.inputs["model"])
+    makes_model = "model" not in step.inputs or isinstance(step.recipe.model_change, WithNextSentence)
+    return model_config(store, step if makes_model else step.inputs["model"])
 
 
 def vocabulary_size(store: Store, step: Step, role: str) -> int:
@@ -118,7 +118,7 @@ def vocabulary_size(store: Store, step: Step, role: str) -> int:
 
 
 def _upstream_size(store: Store, adapted: Step, side: SideName) -> int:
-    """The size of the upstream vocabulary: the most that an adapted one can retain of it."""
+    """The size of the upstream vocabulary, an upper bound of the tokens that an adapted one retains."""
     if "vocabulary" in adapted.inputs:
         return vocabulary_size(store, adapted, "vocabulary")
     return vocabulary_sizes(model_config(store, adapted.inputs["model"]))[side]
@@ -152,20 +152,20 @@ class _Sizes:
         return vocabulary_sizes(model_config(self.store, self.step.inputs[role]))
 
     def adapters(self, rank: int) -> int:
-        each = family_of(self.model).projections(self.model)
-        return sum(rank * (projection.inputs + projection.outputs) * projection.times for projection in each)
+        projections = family_of(self.model).projections(self.model)
+        return sum(rank * (projection.inputs + projection.outputs) * projection.times for projection in projections)
 
     def new_rows(self, sides: Collection[SideName], copy_shared_tokens: bool) -> ExtraParameters:
-        whole = new = 0
+        total = new = 0
         sizes = vocabulary_sizes(self.model)
         counts = {side: self._new_tokens(side, copy_shared_tokens) for side in sides}
         for table in family_of(self.model).table_sizes(self.model):
-            if of_sides := sorted(table.sides & set(sides)):
-                first = of_sides[0]
+            if table_sides := sorted(table.sides & set(sides)):
+                first = table_sides[0]
                 new_count = counts[first]
-                whole += table.numbers
+                total += table.numbers
                 new += table.numbers // sizes[first] * (sizes[first] if new_count is None else new_count)
-        return ExtraParameters(held=whole + new, trained=new, exact=None not in counts.values())
+        return ExtraParameters(held=total + new, trained=new, exact=None not in counts.values())
 
     def _new_tokens(self, side: SideName, copy_shared_tokens: bool) -> int | None:
         """None if one of the vocabularies is not known yet."""
@@ -173,27 +173,27 @@ class _Sizes:
         return None if upstream is None or own is None else len(new_tokens(upstream, own, copy_shared_tokens))
 
 
-class Foreseen(NamedTuple):
+class ParameterForecast(NamedTuple):
     """Parameters that a training holds in memory; if not `exact`, they are upper bounds."""
 
     parameters: Parameters
     exact: bool
 
 
-def training_parameters(store: Store, step: Step[TrainedRecipe]) -> Foreseen:
+def training_parameters(store: Store, step: Step[TrainedRecipe]) -> ParameterForecast:
     """The parameters that a training step holds in memory, and how many of them are trained."""
     recipe, config = step.recipe, trained_model(store, step)
-    model = counted(config, recipe.frozen_embedding_sides)
+    model = count_model_parameters(config, recipe.frozen_embedding_sides)
     extra = recipe.extra_parameters(_Sizes(store, step, config))
     trained = extra.trained + (model.trained if recipe.trains_model else 0)
-    return Foreseen(Parameters(model.total + extra.held, trained), extra.exact)
+    return ParameterForecast(Parameters(model.total + extra.held, trained), extra.exact)
 
 
-def counted(config: Config, frozen: tuple[SideName, ...] = ()) -> Parameters:
+def count_model_parameters(config: Config, frozen: tuple[SideName, ...] = ()) -> Parameters:
     """Parameters of the model that a config.json describes; cached."""
-    return _counted(json.dumps(dict(config), sort_keys=True, default=str), frozen)
+    return _count_cached(json.dumps(dict(config), sort_keys=True, default=str), frozen)
 
 
 @lru_cache(maxsize=64)
-def _counted(config: str, frozen: tuple[SideName, ...]) -> Parameters:
+def _count_cached(config: str, frozen: tuple[SideName, ...]) -> Parameters:
     return count_parameters(json.loads(config), frozen)

@@ -46,50 +46,53 @@ class Workload(NamedTuple):
 
 def workload(store: Store, step: Step[TrainedRecipe]) -> Workload:
     """Exact if batches are counted in characters or steps are set; else estimated from a sample of the text."""
-    planned, end = _planned(store, step), step.recipe.training.stop_after
-    return planned if end is None else planned._replace(updates=min(planned.updates or end, end))
+    work, stop_after = _without_stop(store, step), step.recipe.training.stop_after
+    return work if stop_after is None else work._replace(updates=min(work.updates or stop_after, stop_after))
 
 
-def _planned(store: Store, step: Step[TrainedRecipe]) -> Workload:
-    """The workload without `stop_after`; of several tasks or directions the sum, as if each had batches of its own."""
+def _without_stop(store: Store, step: Step[TrainedRecipe]) -> Workload:
+    """The workload without `stop_after`; for several tasks or directions the sum, as if each had its own batches."""
     recipe = step.recipe
     if not isinstance(recipe, FinetuneRecipe) or len(recipe.parts) == 1:
-        return _on_one_corpus(store, step)
-    each = [
-        _on_one_corpus(
-            store, replace(step, recipe=alone, inputs={**step.inputs, "corpus": step.inputs[recipe.corpus_of(name)]})
+        return _workload_of_corpus(store, step)
+    workloads = [
+        _workload_of_corpus(
+            store, replace(step, recipe=part, inputs={**step.inputs, "corpus": step.inputs[recipe.corpus_of(name)]})
         )
-        for name, alone in recipe.parts.items()
+        for name, part in recipe.parts.items()
     ]
-    times = _repetitions(store, step, recipe)
-    updates = [work.updates * often for work, often in zip(each, times, strict=True) if work.updates is not None]
-    whole, most = round(sum(updates)), recipe.training.max_steps
-    known = None if len(updates) < len(each) else min(whole, most or whole)
-    return Workload(known, max((work.tokens for work in each if work.tokens is not None), default=None))
+    repetitions = _repetitions(store, step, recipe)
+    updates = [
+        work.updates * count for work, count in zip(workloads, repetitions, strict=True) if work.updates is not None
+    ]
+    total, max_steps = round(sum(updates)), recipe.training.max_steps
+    all_known = len(updates) == len(workloads)
+    tokens = max((work.tokens for work in workloads if work.tokens is not None), default=None)
+    return Workload(min(total, max_steps or total) if all_known else None, tokens)
 
 
 def _repetitions(store: Store, step: Step[TrainedRecipe], recipe: FinetuneRecipe) -> list[float]:
-    """How often an epoch has each pair of a direction, as far as the corpora are known; 1 without an exponent."""
+    """How often an epoch repeats each pair of a direction; 1 without an exponent, or while a corpus is unknown."""
     corpora = {name: step.inputs[recipe.corpus_of(name)] for name in recipe.parts}
     if recipe.direction_exponent is None or any(store.find(corpus) is None for corpus in corpora.values()):
         return [1.0] * len(corpora)
     sizes = {name: Corpus.open(store.path(corpus)).size("train") for name, corpus in corpora.items()}
-    most = recipe.training.max_train_examples
-    sizes = {name: min(size, most or size) for name, size in sizes.items()}
-    wanted = repeated(sizes, recipe.direction_exponent)
-    return [wanted[name] / max(1, size) for name, size in sizes.items()]
+    max_examples = recipe.training.max_train_examples
+    sizes = {name: min(size, max_examples or size) for name, size in sizes.items()}
+    sampled = repeated(sizes, recipe.direction_exponent)
+    return [sampled[name] / max(1, size) for name, size in sizes.items()]
 
 
-def _on_one_corpus(store: Store, step: Step[TrainedRecipe]) -> Workload:
+def _workload_of_corpus(store: Store, step: Step[TrainedRecipe]) -> Workload:
     recipe, (role, share) = step.recipe, step.recipe.epochs_over
     corpus, training = step.inputs[role], recipe.training
     if store.find(corpus) is None or recipe.new_tokens_only:
         return Workload(None if training.epochs else training.max_steps, _known_tokens(training, None))
     text = Corpus.open(store.path(corpus))
     if text.labelled and recipe.trained_on[0].understands:
-        return _on_labels(recipe, text, known_tokenizer(store, step, "decoder"))
+        return _workload_of_labels(recipe, text, known_tokenizer(store, step, "decoder"))
     if isinstance(recipe, PretrainRecipe) and not text.is_pair and not any(o.needs_pairs for o in recipe.objectives):
-        return _on_texts(recipe, text, known_tokenizer(store, step, "decoder"))
+        return _workload_of_texts(recipe, text, known_tokenizer(store, step, "decoder"))
     sample = _Sample.of(text, known_tokenizer(store, step, "encoder"), known_tokenizer(store, step, "decoder"))
     if training.epochs is None:
         updates = training.max_steps
@@ -100,15 +103,15 @@ def _on_one_corpus(store: Store, step: Step[TrainedRecipe]) -> Workload:
                 lengths = np.maximum(lengths, features_of(text, "train").counts).tolist()
         else:
             lengths = [max(len(source), len(target)) + 1 for source, target in text.pairs("train")]
-        pairs = _pairs(recipe)
+        pairs = _max_pairs(recipe)
         updates = planned_steps(training, np.array(evenly_spaced(lengths, pairs)), recipe.seed, share)
     else:
-        updates = _by_tokens(recipe, sample)
+        updates = _updates_by_tokens(recipe, sample)
     return Workload(updates, _known_tokens(training, sample))
 
 
-def _on_texts(recipe: PretrainRecipe, corpus: Corpus, tokenizer: Tokenizer | None) -> Workload:
-    """The workload of a pretraining on monolingual texts, whose lines or blocks are drawn by language.
+def _workload_of_texts(recipe: PretrainRecipe, corpus: Corpus, tokenizer: Tokenizer | None) -> Workload:
+    """The workload of a pretraining on monolingual texts, whose lines or blocks are sampled by language.
 
     Estimated as if each text repeated a sample of it.
     """
@@ -118,30 +121,32 @@ def _on_texts(recipe: PretrainRecipe, corpus: Corpus, tokenizer: Tokenizer | Non
     lengths = list[tuple[str, np.ndarray]]()
     for language, lines in corpus.texts("train"):
         sample = list(lines.take(evenly_spaced_places(len(lines), min(SAMPLE, len(lines)))))
-        of_lines = np.resize([len(ids) + 1 for ids in tokenizer.encode_batch(sample)], len(lines))
-        lengths.append((language, of_lines))
-    steps = _steps(recipe, [_drawn(lengths, objective, recipe) for objective in recipe.objectives])
+        line_lengths = np.resize([len(ids) + 1 for ids in tokenizer.encode_batch(sample)], len(lines))
+        lengths.append((language, line_lengths))
+    steps = _steps(recipe, [_epoch_lengths(lengths, objective, recipe) for objective in recipe.objectives])
     return Workload(steps, training.largest_batch_size)
 
 
-def _drawn(lengths: Sequence[tuple[str, np.ndarray]], objective: AnyObjective, recipe: PretrainRecipe) -> np.ndarray:
-    """The lengths of the lines of an epoch, in which those of small languages come more often."""
+def _epoch_lengths(
+    lengths: Sequence[tuple[str, np.ndarray]], objective: AnyObjective, recipe: PretrainRecipe
+) -> np.ndarray:
+    """The lengths of the lines of an epoch, which repeats lines of small languages."""
     # A line that is longer than a block is cut; causal language modelling reads the rest in the next block.
     limit = None if objective.continues else objective.longest_block
-    cut = [(name, of_lines if limit is None else np.minimum(of_lines, limit)) for name, of_lines in lengths]
+    cut = [(name, line_lengths if limit is None else np.minimum(line_lengths, limit)) for name, line_lengths in lengths]
     if recipe.language_exponent is None:
-        return np.concatenate([of_lines for _, of_lines in cut])
+        return np.concatenate([line_lengths for _, line_lengths in cut])
     sizes: Counter[str] = Counter()
-    for language, of_lines in cut:
-        # Blocks are drawn, which are filled with tokens, or lines.
-        sizes[language] += int(of_lines.sum()) if objective.draws_blocks else len(of_lines)
-    wanted = repeated(sizes, recipe.language_exponent)
+    for language, line_lengths in cut:
+        # An objective samples lines, or blocks, which are filled with tokens.
+        sizes[language] += int(line_lengths.sum()) if objective.draws_blocks else len(line_lengths)
+    sampled = repeated(sizes, recipe.language_exponent)
     return np.concatenate(
-        [np.resize(of_lines, round(len(of_lines) * wanted[name] / sizes[name])) for name, of_lines in cut]
+        [np.resize(line_lengths, round(len(line_lengths) * sampled[name] / sizes[name])) for name, line_lengths in cut]
     )
 
 
-def _on_labels(recipe: TrainedRecipe, corpus: Corpus, tokenizer: Tokenizer | None) -> Workload:
+def _workload_of_labels(recipe: TrainedRecipe, corpus: Corpus, tokenizer: Tokenizer | None) -> Workload:
     """The workload on labelled examples, as if they repeated a sample of them.
 
     An example is as long as its texts together; the first is read again with each of several others.
@@ -153,14 +158,14 @@ def _on_labels(recipe: TrainedRecipe, corpus: Corpus, tokenizer: Tokenizer | Non
     texts = [list(itertools.islice(corpus.lines("train", name), 0, None, max(1, size // SAMPLE))) for name in names]
     tokens = np.array([[len(ids) + 1 for ids in tokenizer.encode_batch(lines)] for lines in texts])
     characters = np.array([[len(line) + 1 for line in lines] for lines in texts])
-    times = [max(1, len(names) - 1), *[1] * (len(names) - 1)]
-    costs = np.tensordot(times, tokens if training.batch_unit == "tokens" else characters, 1)
-    updates = planned_steps(training, np.resize(costs, _pairs(recipe) or size), recipe.seed)
-    of_a_character = tokens.sum() / characters.sum() if training.batch_unit == "characters" else 1.0
-    return Workload(updates, int(training.largest_batch_size * of_a_character))
+    repetitions = [max(1, len(names) - 1), *[1] * (len(names) - 1)]
+    costs = np.tensordot(repetitions, tokens if training.batch_unit == "tokens" else characters, 1)
+    updates = planned_steps(training, np.resize(costs, _max_pairs(recipe) or size), recipe.seed)
+    tokens_per_character = tokens.sum() / characters.sum() if training.batch_unit == "characters" else 1.0
+    return Workload(updates, int(training.largest_batch_size * tokens_per_character))
 
 
-def _pairs(recipe: TrainedRecipe) -> int | None:
+def _max_pairs(recipe: TrainedRecipe) -> int | None:
     """How many of a task's pairs a training uses; all if None."""
     training, of_task = recipe.training, recipe.epochs_over.role == "corpus"
     return training.max_train_examples if isinstance(training, FinetuneSettings) and of_task else None
@@ -169,14 +174,14 @@ def _pairs(recipe: TrainedRecipe) -> int | None:
 def _known_tokens(training: TrainingSettings, sample: _Sample | None) -> int | None:
     if training.batch_unit == "tokens":
         return training.largest_batch_size
-    return None if sample is None else int(training.largest_batch_size * sample.tokens_of_a_character)
+    return None if sample is None else int(training.largest_batch_size * sample.tokens_per_character)
 
 
-def _by_tokens(recipe: TrainedRecipe, sample: _Sample | None) -> int | None:
+def _updates_by_tokens(recipe: TrainedRecipe, sample: _Sample | None) -> int | None:
     """Updates, as if the text repeated the sample."""
     if sample is None:
         return None
-    pairs = min(sample.pairs, _pairs(recipe) or sample.pairs)
+    pairs = min(sample.pairs, _max_pairs(recipe) or sample.pairs)
     lengths = []
     for objective in recipe.trained_on:
         # Without a need for pairs, each side of a pair is a separate example.
@@ -190,13 +195,13 @@ def _steps(recipe: TrainedRecipe, lengths: Sequence[np.ndarray]) -> int:
     training, objectives, seed = recipe.training, recipe.trained_on, recipe.seed
     if len(lengths) == 1:
         return planned_steps(training, lengths[0], seed, recipe.epochs_over.share)
-    plans = [batch_plan(of_one, training, seed) for of_one in lengths]
+    plans = [batch_plan(part_lengths, training, seed) for part_lengths in lengths]
     weights, from_steps = zip(*((objective.weight, objective.from_step) for objective in objectives), strict=True)
     return steps_of(MixedPlan(plans, weights, seed, from_steps), training)
 
 
 class _Sample(NamedTuple):
-    """A sample of a text.
+    """A sample of a corpus.
 
     Attributes:
         pairs: Number of pairs of the complete text.
@@ -213,9 +218,9 @@ class _Sample(NamedTuple):
         if source is None or target is None or not corpus.is_pair or not corpus.size("train"):
             return None
         size = corpus.size("train")
-        read = corpus.lines("train", "source") if corpus.monolingual else corpus.pairs("train")
-        chosen = itertools.islice(read, 0, None, max(1, size // SAMPLE))
-        sides = [list(chosen)] if corpus.monolingual else [list(side) for side in zip(*chosen, strict=True)]
+        examples = corpus.lines("train", "source") if corpus.monolingual else corpus.pairs("train")
+        sampled = itertools.islice(examples, 0, None, max(1, size // SAMPLE))
+        sides = [list(sampled)] if corpus.monolingual else [list(side) for side in zip(*sampled, strict=True)]
         tokens = [
             [len(ids) + 1 for ids in tokenizer.encode_batch(side)]
             for tokenizer, side in zip((target,) if corpus.monolingual else (source, target), sides, strict=True)
@@ -223,7 +228,7 @@ class _Sample(NamedTuple):
         return cls(size, np.array(tokens), np.array([[len(text) + 1 for text in side] for side in sides]))
 
     @property
-    def tokens_of_a_character(self) -> float:
+    def tokens_per_character(self) -> float:
         """Of the longer side of a pair, which determines the size of a batch."""
         return float(self.tokens.max(axis=0).sum() / self.characters.max(axis=0).sum())
 

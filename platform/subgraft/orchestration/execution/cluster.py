@@ -49,15 +49,15 @@ ENVIRONMENT = {
     "LRU_CACHE_CAPACITY": "16",
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
 }
-PREFIX = "sg-ray-"  # short, as the paths of sockets must be
-RAY = "ray"  # Ray makes its folder readable by everybody, so it is inside a private one
+PREFIX = "sg-ray-"  # short, because the length of socket paths is limited
+RAY = "ray"  # Ray's folder, which it makes readable by everybody: it is inside a private one
 FOLDER = "SUBGRAFT_RAY_FOLDER"  # environment variable of Ray's processes
 LOCK = "lock"  # held by the run; after a kill the file exists and is unlocked
 LONGEST_SOCKET = "session_2026-01-01_00-00-00_000000_4194304/sockets/dash_MetricsHead"
 SOCKET_BYTES = 107 if sys.platform == "linux" else 103  # of sun_path, without the closing zero
 LOG_RETENTION_SECONDS = 7 * 24 * 3600
 PATIENCE_SECONDS = 5.0
-LEAST_BYTES = 1 << 20  # with less, Ray does not start, and gives no reason
+MIN_FREE_BYTES = 1 << 20  # with less, Ray fails to start without a reason
 NO_ROOM = "Make room there, or set RAY_TMPDIR to another folder with a short path."
 OBJECT_STORE_BYTES = 100_000_000  # artifacts travel as files; Ray's own objects are small
 LOOPBACK = "127.0.0.1"
@@ -99,17 +99,17 @@ def cluster(
     if ray.is_initialized():
         yield ""
         return
-    before = signal.getsignal(signal.SIGTERM)
+    previous_handler = signal.getsignal(signal.SIGTERM)
     with ray_folder(say) if not address else nullcontext() as folder:
-        dashboard = _up(runtime, address, folder)
-        with _terminated(before):
+        dashboard = _start_or_connect(runtime, address, folder)
+        with _sigterm_raises(previous_handler):
             try:
                 yield dashboard
             finally:
-                _leave()
+                _shut_down()
 
 
-def _leave() -> None:
+def _shut_down() -> None:
     """Shut Ray down with the garbage collector disabled.
 
     If another thread (such as tracking's) collected a cycle that holds a Ray reference just after Ray closed its own
@@ -126,7 +126,7 @@ def _leave() -> None:
             gc.enable()
 
 
-def _up(runtime: Runtime, address: str | None, folder: Path | None) -> str:
+def _start_or_connect(runtime: Runtime, address: str | None, folder: Path | None) -> str:
     try:
         return start(folder, dashboard=runtime.dashboard, cpus=runtime.cpus) if folder else _connect(address)
     except SubgraftError:
@@ -141,8 +141,8 @@ def _up(runtime: Runtime, address: str | None, folder: Path | None) -> str:
 
 
 @contextmanager
-def _terminated(before: Any) -> Iterator[None]:
-    """Within the block SIGTERM acts like a keyboard interrupt; afterwards the handler `before` is restored.
+def _sigterm_raises(previous_handler: Any) -> Iterator[None]:
+    """Raise Terminated on SIGTERM within the block; afterwards restore the previous handler.
 
     Ray's own handlers would print a trace and abort the process while it cleans up.
     """
@@ -161,11 +161,11 @@ def _terminated(before: Any) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if received:  # Ray's waiting makes a plain KeyboardInterrupt of whatever a handler raises
+        if received:  # while waiting, Ray replaces a handler's exception by a plain KeyboardInterrupt
             raise Terminated from None
         raise
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)
 
 
 def _connect(address: str | None) -> str:
@@ -197,8 +197,8 @@ def ray_folder(say: Callable[[str], None]) -> Iterator[Path]:
     Folders of killed runs are removed first, and `say` receives a line about their processes that are still running.
     Raises OperationalError if no temporary folder is suitable.
     """
-    parent = _parent()
-    _clear_up(parent, say)
+    parent = _temporary_folder()
+    _remove_old_folders(parent, say)
     try:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))  # mode 0700
     except OSError as error:
@@ -218,49 +218,49 @@ def ray_folder(say: Callable[[str], None]) -> Iterator[Path]:
         _remove(folder)
 
 
-def _parent() -> Path:
+def _temporary_folder() -> Path:
     """RAY_TMPDIR or the system's temporary folder, whichever is short enough for the paths of Ray's sockets."""
     candidates = [os.environ.get("RAY_TMPDIR", ""), tempfile.gettempdir(), "/tmp"]
-    for place in (Path(named) for named in candidates if named):
-        longest = place / f"{PREFIX}12345678" / RAY / LONGEST_SOCKET
-        if os.access(place, os.W_OK | os.X_OK) and len(os.fsencode(longest)) <= SOCKET_BYTES:
-            return place
-    most = SOCKET_BYTES - len(f"/{PREFIX}12345678/{RAY}/{LONGEST_SOCKET}")
-    hint = f"Set RAY_TMPDIR to a folder that can be written to and whose path has at most {most} bytes."
+    for folder in (Path(path) for path in candidates if path):
+        longest = folder / f"{PREFIX}12345678" / RAY / LONGEST_SOCKET
+        if os.access(folder, os.W_OK | os.X_OK) and len(os.fsencode(longest)) <= SOCKET_BYTES:
+            return folder
+    max_bytes = SOCKET_BYTES - len(f"/{PREFIX}12345678/{RAY}/{LONGEST_SOCKET}")
+    hint = f"Set RAY_TMPDIR to a folder that can be written to and whose path has at most {max_bytes} bytes."
     where = " or ".join(filter(None, candidates))
     raise OperationalError("no temporary folder for Ray's sockets", where=where, hint=hint)
 
 
 def is_full(folder: Path) -> bool:
     """Whether a full disk explains that Ray did not start."""
-    return shutil.disk_usage(folder).free < LEAST_BYTES
+    return shutil.disk_usage(folder).free < MIN_FREE_BYTES
 
 
 def _remove(folder: Path) -> None:
-    """Remove the folder once no process uses it: a worker that is just starting would create its files again."""
+    """Remove the folder once no process uses it: a worker that is still starting would create its files again."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while (left := users_of(folder / RAY)) and time.monotonic() < deadline:
+    while (users := users_of(folder / RAY)) and time.monotonic() < deadline:
         time.sleep(0.1)
-    for process in (process for process, started in left.items() if started):
+    for process in (process for process, started in users.items() if started):
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _clear_up(parent: Path, say: Callable[[str], None]) -> None:
+def _remove_old_folders(parent: Path, say: Callable[[str], None]) -> None:
     """Remove folders of killed runs without living processes, and old folders of failed runs."""
     for folder in sorted(parent.glob(f"{PREFIX}*")):
         try:
-            about = folder.lstat()
-            if about.st_uid != os.getuid() or not folder.is_dir() or folder.is_symlink():
+            status = folder.lstat()
+            if status.st_uid != os.getuid() or not folder.is_dir() or folder.is_symlink():
                 continue
             killed = (folder / LOCK).exists() and (folder / RAY).exists()
-            if not killed and time.time() - about.st_mtime < LOG_RETENTION_SECONDS:
+            if not killed and time.time() - status.st_mtime < LOG_RETENTION_SECONDS:
                 continue
             lock = Lock.take(folder / LOCK)
         except OSError:  # another process removed it just now
             continue
-        if lock is None:  # that run goes on
+        if lock is None:  # that run is still active
             continue
         with lock:
             processes = users_of(folder / RAY)
@@ -289,7 +289,7 @@ def users_of(folder: Path) -> dict[int, bool]:
             started = process.environ().get(FOLDER) == str(folder)
             if started or any(Path(file.path).is_relative_to(folder) for file in process.open_files()):
                 users[process.pid] = started
-        except psutil.Error:  # ended meanwhile, or not ours to ask
+        except psutil.Error:  # it has ended, or may not be inspected
             continue
     return users
 
@@ -305,14 +305,14 @@ def start(folder: Path, *, dashboard: bool = False, cpus: int | None = None) -> 
     from ray._private import ray_constants
 
     # Ray asks for tokens on a local cluster unless RAY_AUTH_MODE says otherwise (which is read when Ray is imported).
-    # The token is this run's own; with a dashboard it is Ray's, in a file, so that a browser can be given it. It is set
-    # for good: Ray keeps a process's first.
+    # The token belongs to this run; with a dashboard it is the one in Ray's file, so that a user can enter it in a
+    # browser. It stays set, because Ray caches the first token of a process.
     if not os.environ.get("RAY_AUTH_TOKEN"):
         os.environ["RAY_AUTH_TOKEN"] = ensure_private_token() if dashboard else secrets.token_hex(32)
     clustered = ray_constants.ENABLE_RAY_CLUSTER
     ray_constants.ENABLE_RAY_CLUSTER = False  # read from the environment when Ray was imported
     try:
-        with _environment(_only_here(folder)):
+        with _environment(_local_environment(folder)):
             context = ray.init(
                 "local",
                 num_cpus=cpus,
@@ -331,19 +331,19 @@ def start(folder: Path, *, dashboard: bool = False, cpus: int | None = None) -> 
 
 def local_folder() -> Path | None:
     """The folder that all processes of a local Ray share; None outside of one."""
-    named = os.environ.get(FOLDER)
-    return Path(named) if named else None
+    path = os.environ.get(FOLDER)
+    return Path(path) if path else None
 
 
-def _only_here(folder: Path) -> dict[str, str]:
+def _local_environment(folder: Path) -> dict[str, str]:
     """Environment variables for the processes of this Ray, and for nothing that is started later."""
     loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
     return {
         FOLDER: str(folder),
         "PYTHONSAFEPATH": "1",  # no process that they start in turn looks for code in the current directory
-        # As Ray has it on macOS and Windows: its node has the loopback address, and every server of it listens there.
+        # Ray's default on macOS and Windows: its node has the loopback address, on which all its servers listen.
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-        "RAY_enable_metrics_collection": "0",  # would be served without a token
+        "RAY_enable_metrics_collection": "0",  # metrics would be served without a token
         # The network interface of worker groups, independent of the address that the host's name resolves to.
         "GLOO_SOCKET_IFNAME": loopback,
         "NCCL_SOCKET_IFNAME": loopback,
@@ -352,12 +352,12 @@ def _only_here(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
+    previous = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
         yield
     finally:
-        for name, value in before.items():
+        for name, value in previous.items():
             if value is None:
                 del os.environ[name]
             else:
@@ -372,26 +372,26 @@ def ensure_private_token() -> str:
     """
     if token_set := os.environ.get("RAY_AUTH_TOKEN"):
         return token_set
-    named = os.environ.get("RAY_AUTH_TOKEN_PATH")
-    token = Path(named) if named else Path.home() / ".ray" / "auth_token"
-    if not named:
+    path = os.environ.get("RAY_AUTH_TOKEN_PATH")
+    token = Path(path) if path else Path.home() / ".ray" / "auth_token"
+    if not path:
         token.parent.mkdir(mode=0o700, exist_ok=True)
-        _check(token.parent, token)
+        _require_private(token.parent, token)
     if not token.exists():
         make_private(token, secrets.token_hex(32))
-    _check(token, token)
+    _require_private(token, token)
     return token.read_text(encoding="utf-8").strip()
 
 
-def _check(path: Path, token: Path) -> None:
-    about = path.stat()
-    if about.st_uid == os.getuid() and not about.st_mode & OTHERS:
+def _require_private(path: Path, token: Path) -> None:
+    status = path.stat()
+    if status.st_uid == os.getuid() and not status.st_mode & OTHERS:
         return
-    mend, why = [f"chmod 700 {path}"] if path != token else [], ""
+    commands, reason = [f"chmod 700 {path}"] if path != token else [], ""
     if token.exists() and (token.stat().st_mode & OTHERS or path.stat().st_mode & WRITABLE):
-        mend, why = [*mend, f"rm {token}"], ": others may know this one, and a new one is made"
+        commands, reason = [*commands, f"rm {token}"], ": others may know this token, and a new one is created"
     raise UserError(
-        f"the token of Ray's dashboard is open to others (mode {about.st_mode & 0o777:04o})",
+        f"the token of Ray's dashboard is open to others (mode {status.st_mode & 0o777:04o})",
         where=str(path),
-        hint=f"`{' && '.join(mend)}`, and run again{why}",
+        hint=f"`{' && '.join(commands)}`, and run again{reason}",
     )

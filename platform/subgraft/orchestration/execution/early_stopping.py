@@ -17,7 +17,7 @@ from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.training import TrainedRecipe
 
 CHECKPOINTS, PRECISION = "checkpoints", "precision.json"
-_NAMED = "step-"
+_PREFIX = "step-"
 
 
 def full_training(step: Step) -> Step | None:
@@ -29,7 +29,7 @@ def full_training(step: Step) -> Step | None:
     return replace(step, recipe=recipe.model_copy(update={"training": training}))
 
 
-def take_over(store: Store, step: Step) -> None:
+def copy_checkpoints(store: Store, step: Step) -> None:
     """Copy the full training's checkpoints up to this step's end, unless this step has checkpoints already.
 
     A checkpoint that is written or removed during the copy does not verify, and readers skip it.
@@ -47,7 +47,7 @@ def take_over(store: Store, step: Step) -> None:
         shutil.copy(store.work(full) / PRECISION, store.work(step) / PRECISION)
 
 
-def reached(store: Store, steps: Iterable[Step]) -> int | None:
+def last_checkpoint_update(store: Store, steps: Iterable[Step]) -> int | None:
     """The last update for which any of the full trainings has a checkpoint; None if none has."""
     trainings = [training for step in made_by(TrainedRecipe, steps) if (training := full_training(step)) is not None]
     return max(
@@ -58,9 +58,9 @@ def reached(store: Store, steps: Iterable[Step]) -> int | None:
 
 def _checkpoints(work: Path) -> list[Path]:
     """All checkpoints; each part of the step's training has a folder with the last few."""
-    return sorted((work / CHECKPOINTS).glob(f"*/{_NAMED}*"))
+    return sorted((work / CHECKPOINTS).glob(f"*/{_PREFIX}*"))
 
 
 def _number(checkpoint: Path) -> int:
-    number = checkpoint.name.removeprefix(_NAMED)
+    number = checkpoint.name.removeprefix(_PREFIX)
     return int(number) if number.isdecimal() else 0

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from subgraft.training.context import Json
 
-# With more differences than this an artifact is of another experiment rather than an earlier state of this one.
-MOST_DIFFERENCES = 4
+# An artifact with more differences belongs to another experiment rather than to an earlier state of this one.
+MAX_DIFFERENCES = 4
 
 
 class State(Enum):
@@ -40,7 +40,7 @@ class Entry:
 
     Attributes:
         record: Of a cached step.
-        differences: Of a stale step: field to (stored, wanted).
+        differences: Of a stale step: field to (stored, current).
         resumes: Whether an earlier attempt left a work directory.
     """
 
@@ -90,34 +90,34 @@ def _entry(store: Store, step: Step, record: Record | None, needed: bool, curren
     resumes = (store.work(step) / EVENTS).exists()
     stored = [record for record in store.records(step.stage.name) if record.fingerprint not in current]
     nearest = min((_differences(step, record) for record in stored), key=len, default=None)
-    if nearest is None or len(nearest) > MOST_DIFFERENCES:
+    if nearest is None or len(nearest) > MAX_DIFFERENCES:
         return Entry(step, State.TO_RUN, resumes=resumes)
     return Entry(step, State.STALE, differences=nearest, resumes=resumes)
 
 
 def _differences(step: Step, record: Record) -> dict[str, tuple[Json, Json]]:
-    wanted = flatten(step.recipe.model_dump(mode="json"))
-    wanted.update({f"input {role}": source.fingerprint[:12] for role, source in step.inputs.items()})
+    current = flatten(step.recipe.model_dump(mode="json"))
+    current.update({f"input {role}": source.fingerprint[:12] for role, source in step.inputs.items()})
     stored = flatten(record.recipe)
     stored.update({f"input {role}": source["fingerprint"][:12] for role, source in record.inputs.items()})
-    wanted["revision"], stored["revision"] = step.stage.revision, record.revision
-    keys = sorted(wanted.keys() | stored.keys())
-    return {key: (stored.get(key), wanted.get(key)) for key in keys if stored.get(key) != wanted.get(key)}
+    current["revision"], stored["revision"] = step.stage.revision, record.revision
+    keys = sorted(current.keys() | stored.keys())
+    return {key: (stored.get(key), current.get(key)) for key in keys if stored.get(key) != current.get(key)}
 
 
 def table(plan: Plan) -> Table:
     """The plan as a table for the terminal."""
     from subgraft.base.terminal import Sheet
 
-    shown = Sheet(box=None, pad_edge=False)
+    sheet = Sheet(box=None, pad_edge=False)
     for heading in ("stage", "step", "state", "why"):
-        shown.add_column(heading, overflow="fold")
+        sheet.add_column(heading, overflow="fold")
     for entry in plan.entries:
-        shown.add_row(entry.step.stage.name, entry.step.name, entry.state.value, _why(entry))
-    return shown
+        sheet.add_row(entry.step.stage.name, entry.step.name, entry.state.value, _reasons(entry))
+    return sheet
 
 
-def described(entry: Entry) -> dict[str, Json]:
+def describe(entry: Entry) -> dict[str, Json]:
     """The entry under stable names, as `subgraft plan --json` prints it."""
     differences = entry.differences or {}
     return {
@@ -131,15 +131,17 @@ def described(entry: Entry) -> dict[str, Json]:
     }
 
 
-def _why(entry: Entry) -> str:
+def _reasons(entry: Entry) -> str:
     if entry.record is not None:
         return f"made in {entry.record.seconds:.0f} s, {entry.record.finished}"
-    reasons = [f"{key}: {_short(old)} → {_short(new)}" for key, (old, new) in (entry.differences or {}).items()]
+    reasons = [
+        f"{key}: {_abbreviate(old)} → {_abbreviate(new)}" for key, (old, new) in (entry.differences or {}).items()
+    ]
     if entry.resumes:
         reasons.append("was started before")
     return "; ".join(reasons)
 
 
-def _short(value: Json) -> str:
+def _abbreviate(value: Json) -> str:
     text = str(value)
     return text if len(text) <= 40 else text[:37] + "..."

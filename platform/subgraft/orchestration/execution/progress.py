@@ -30,14 +30,14 @@ class Display(Observer):
     """An observer that shows a run to its user."""
 
     def say(self, line: str) -> None:
-        """Show one line, above anything that moves."""
+        """Show one line, above progress bars."""
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
 
 
 class PlainDisplay(Display):
-    """Lines for logs: a step's start and end, and in between one every `seconds`, with the time left."""
+    """Lines for logs: the start and end of a step, and in between a line every `seconds`, with the remaining time."""
 
     def __init__(self, write: Callable[[str], None], seconds: float = LINE_SECONDS) -> None:
         self._write = write
@@ -61,7 +61,7 @@ class PlainDisplay(Display):
         now = time.monotonic()
         if now - self._last.get(step.fingerprint, 0.0) >= self._seconds:
             self._last[step.fingerprint] = now
-            self.say(f"[running]  {step.name}: {counted(event)}{pace.left(event)}")
+            self.say(f"[running]  {step.name}: {describe_progress(event)}{pace.time_left(event)}")
 
     def warned(self, step: Step, event: Warned) -> None:
         self.say(f"[warning]  {step.name}: {event.line}")
@@ -97,7 +97,7 @@ class RichDisplay(PlainDisplay):
             self._tasks[step.fingerprint],
             completed=event.done,
             total=event.total or None,
-            shown=printable(f"{counted(event)}{pace.left(event)}"),
+            shown=printable(f"{describe_progress(event)}{pace.time_left(event)}"),
         )
 
     def finished(self, step: Step, record: Record) -> None:
@@ -126,9 +126,9 @@ def _bars(console: Terminal) -> Bars:
 
 
 class Pace:
-    """The speed of a kind of work since its first report in this run, so that resumed work does not count.
+    """The speed of one kind of work since its first report in this run, so that resumed work does not count.
 
-    Work that starts again at less, such as the training of the other side's generator, has a pace of its own.
+    The pace is reset when the work changes or its count falls, as when the other side's generator is trained.
     """
 
     def __init__(self) -> None:
@@ -141,16 +141,16 @@ class Pace:
             self._first = event
         self._last = event
 
-    def left(self, event: Progress) -> str:
-        """The time left at this pace, as `, 3 min left`, or nothing while there is no estimate."""
+    def time_left(self, event: Progress) -> str:
+        """The remaining time at this pace, such as `, 3 min left`, or an empty string while there is no estimate."""
         if self._first is None or event.done <= self._first.done or event.total <= event.done:
             return ""
         rate = (event.time - self._first.time) / (event.done - self._first.done)
         return f", {duration(rate * (event.total - event.done))} left"
 
 
-def counted(event: Progress) -> str:
-    """As `120/4,000 sentences` or `step 120 of 4,000, loss 5.012`; without the total if unknown."""
+def describe_progress(event: Progress) -> str:
+    """The progress in words: `120/4,000 sentences`, or `step 120 of 4,000, loss 5.012`; an unknown total is omitted."""
     if not event.done and not event.total:
         return event.what
     if event.what == STEPS:
@@ -162,12 +162,12 @@ def counted(event: Progress) -> str:
 
 def duration(seconds: float) -> str:
     """Seconds in words: 8 s, 3 min 5 s, 2 h 10 min."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    rounded = round(seconds)
+    if rounded < 60:
+        return f"{rounded} s"
+    if rounded < 3600:
+        return f"{rounded // 60} min {rounded % 60} s"
+    return f"{rounded // 3600} h {rounded % 3600 // 60} min"
 
 
 def display_for(console: Terminal) -> Display:
@@ -177,7 +177,7 @@ def display_for(console: Terminal) -> Display:
     return PlainDisplay(lambda line: console.print(redact(line), soft_wrap=True))
 
 
-# As `inference` reports: done, total, and the unit.
+# The form in which `inference` reports progress: done, total, and the unit.
 Report: TypeAlias = Callable[[int, int, str], None]
 
 
@@ -193,14 +193,14 @@ def counting(what: str, to: TextIO | None = None, seconds: float = LINE_SECONDS)
     from subgraft.base.terminal import Terminal
 
     console = Terminal(file=to or sys.stderr)
-    shown = _bar if console.is_terminal and not console.is_dumb_terminal else _lines
-    with shown(what, console, seconds) as show:
+    display = _bar if console.is_terminal and not console.is_dumb_terminal else _lines
+    with display(what, console, seconds) as show:
         pace = Pace()
 
         def report(done: int, total: int, counts: str) -> None:
             event = Progress(done, total, counts)
             pace.update(event)
-            show(event, f"{counted(event)}{pace.left(event)}")
+            show(event, f"{describe_progress(event)}{pace.time_left(event)}")
 
         yield report
 

@@ -1,7 +1,7 @@
-"""How the workers of a training find each other.
+"""The rendezvous of the workers of a training.
 
 PyTorch's default is a store on a TCP port of the first worker. It listens on every address of the machine, and anyone
-who reaches it can change the group's state. On one machine a file serves as well.
+who reaches it can change the group's state. On one machine a file store suffices.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ray.train.torch.config import (
 
 @dataclass
 class FileTorchConfig(TorchConfig):
-    """A process group of workers on one machine, which meet in a file below `folder`."""
+    """A process group of workers on one machine, whose rendezvous is a file below `folder`."""
 
     folder: str = ""
 
@@ -35,18 +35,18 @@ class _FileBackend(_TorchBackend):
     """Ray's backend with another initialisation; backend_config is a FileTorchConfig."""
 
     def on_start(self, worker_group: Any, backend_config: Any) -> None:
-        meeting = Path(tempfile.mkdtemp(prefix="meeting-", dir=backend_config.folder)) / "store"
+        store = Path(tempfile.mkdtemp(prefix="meeting-", dir=backend_config.folder)) / "store"
         worker_group.execute(_set_torch_distributed_env_vars)
-        joining = [
+        results = [
             worker_group.execute_single_async(
                 rank,
                 _setup_torch_process_group,
                 backend=backend_config.backend,
                 world_rank=rank,
                 world_size=len(worker_group),
-                init_method=meeting.as_uri(),
+                init_method=store.as_uri(),
                 timeout_s=backend_config.timeout_s,
             )
             for rank in range(len(worker_group))
         ]
-        ray.get(joining)
+        ray.get(results)

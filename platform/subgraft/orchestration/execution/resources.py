@@ -9,7 +9,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.runtime import Runtime
 from subgraft.orchestration.execution.worker import Job
 
-HELPS = "runtime.workers, runtime.cpus_per_step or runtime.gpus_per_worker"
+RESOURCE_SETTINGS = "runtime.workers, runtime.cpus_per_step or runtime.gpus_per_worker"
 
 
 def machines() -> list[Mapping[str, float]]:
@@ -32,17 +32,17 @@ def gpus_here() -> int:
     return present if visible is None else min(present, len(visible))
 
 
-def gpus_lacking(runtime: Runtime) -> str:
+def gpu_shortage(runtime: Runtime) -> str:
     """One line if a training asks for more GPUs than this machine has, else an empty string."""
-    wanted = runtime.workers * runtime.gpus_per_worker
-    if not wanted or (there := gpus_here()) >= wanted:
+    required = runtime.workers * runtime.gpus_per_worker
+    if not required or (available := gpus_here()) >= required:
         return ""
-    return f"{wanted:g} {'GPU' if wanted == 1 else 'GPUs'} asked for, and this machine has {there or 'none'}"
+    return f"{required:g} {'GPU' if required == 1 else 'GPUs'} asked for, and this machine has {available or 'none'}"
 
 
 def require_gpus(runtime: Runtime) -> None:
     """Raises UserError if this machine has fewer GPUs than a training asks for."""
-    if problem := gpus_lacking(runtime):
+    if problem := gpu_shortage(runtime):
         hint = "Set runtime.gpus_per_worker=0 to train on the CPU, or --address for a cluster that has them."
         raise UserError(problem, where="runtime.gpus_per_worker", hint=hint)
 
@@ -56,34 +56,37 @@ def check_fits(jobs: Sequence[Job], available: Mapping[str, float]) -> None:
     """
     for job in jobs:
         workers = job.runtime.workers if job.distributed else 1
-        wanted = {"GPU": workers * job.gpus, **({"CPU": workers * job.cpus} if job.distributed else {})}
-        for resource, amount in wanted.items():
-            there = available.get(resource, 0)
-            if amount > there:
+        required = {"GPU": workers * job.gpus, **({"CPU": workers * job.cpus} if job.distributed else {})}
+        for resource, amount in required.items():
+            present = available.get(resource, 0)
+            if amount > present:
                 raise UserError(
-                    f"{job.step.name} needs {amount:g} {resource}s and there are {there:g}",
+                    f"{job.step.name} needs {amount:g} {resource}s, but the cluster has {present:g}",
                     where="runtime",
-                    hint=f"lower {HELPS}",
+                    hint=f"lower {RESOURCE_SETTINGS}",
                 )
 
 
-def capped(job: Job, there: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Resources of a task: at most the cores of the largest machine, or it would wait forever."""
-    most = max((machine.get("CPU", 0) for machine in there), default=0)
-    return {"num_cpus": min(job.cpus, most) if most else job.cpus, "num_gpus": job.gpus}
+def task_resources(job: Job, running: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The resources to request for a task: at most the cores of the largest machine, or it would wait forever."""
+    max_cores = max((machine.get("CPU", 0) for machine in running), default=0)
+    return {"num_cpus": min(job.cpus, max_cores) if max_cores else job.cpus, "num_gpus": job.gpus}
 
 
 def groups_at_once(job: Job, available: Mapping[str, float]) -> int:
     """How many worker groups like the job's fit at a time, at least one."""
-    wanted = {"CPU": job.runtime.workers * job.cpus, "GPU": job.runtime.workers * job.gpus}
-    return max(1, min(int(available.get(name, 0) // amount) for name, amount in wanted.items() if amount))
+    required = {"CPU": job.runtime.workers * job.cpus, "GPU": job.runtime.workers * job.gpus}
+    return max(1, min(int(available.get(name, 0) // amount) for name, amount in required.items() if amount))
 
 
-def lacking(job: Job, there: Sequence[Mapping[str, float]]) -> str:
+def machine_shortage(job: Job, running: Sequence[Mapping[str, float]]) -> str:
     """One line if no running machine could start a worker of the job, else an empty string."""
-    task = capped(job, there)
-    wanted = {"CPU": job.cpus if job.distributed else task["num_cpus"], "GPU": job.gpus}
-    if any(all(machine.get(name, 0) >= amount for name, amount in wanted.items()) for machine in there):
+    task = task_resources(job, running)
+    required = {"CPU": job.cpus if job.distributed else task["num_cpus"], "GPU": job.gpus}
+    if any(all(machine.get(name, 0) >= amount for name, amount in required.items()) for machine in running):
         return ""
-    named = " and ".join(f"{amount:g} {name}s" for name, amount in wanted.items() if amount)
-    return f"waits for a machine with {named}, which the cluster does not have now; unless it grows, lower {HELPS}"
+    amounts = " and ".join(f"{amount:g} {name}s" for name, amount in required.items() if amount)
+    return (
+        f"waits for a machine with {amounts}, which the cluster does not have now; unless it grows, lower "
+        f"{RESOURCE_SETTINGS}"
+    )

@@ -52,10 +52,10 @@ def run(
         The records of all steps that exist now, by fingerprint.
 
     Raises:
-        UserError: As a stage raised it, or for resources that cannot be had.
+        UserError: As a stage raised it, or for resources that are not available.
         OperationalError: For any other failure.
     """
-    plan = _announced(store, targets, observers)
+    plan = _announce_cached(store, targets, observers)
     records = dict(plan.cached)
     if plan.to_run:
         store.sweep()
@@ -67,32 +67,32 @@ def run(
             if local:
                 jobs = [job_for(step, store, runtime, Provenance()) for step in plan.to_run]
                 resources.check_fits(jobs, ray.cluster_resources())  # type: ignore[no-untyped-call]
-            records.update(_Drive(store, plan, runtime, observers, provenance or Provenance.here(), local).run())
+            records.update(_Execution(store, plan, runtime, observers, provenance or Provenance.here(), local).run())
     return records
 
 
-def _announced(store: Store, targets: Sequence[Step], observers: Sequence[events.Observer]) -> Plan:
-    """The plan, after its cached steps were reported to the observers: from then on no garbage collection removes them.
+def _announce_cached(store: Store, targets: Sequence[Step], observers: Sequence[events.Observer]) -> Plan:
+    """Make a plan, and report its cached steps to the observers, so that no garbage collection removes them.
 
-    One that started earlier may remove an artifact between the look-up and the report: then the plan is made again.
+    A garbage collection that started earlier may remove an artifact before the report: then the plan is made again.
     """
     announced = set[str]()
     while True:
         plan = make_plan(store, targets)
-        there = [entry for entry in plan.entries if entry.record is not None]
-        for entry in there:
+        cached = [entry for entry in plan.entries if entry.record is not None]
+        for entry in cached:
             if entry.step.fingerprint not in announced:
                 announced.add(entry.step.fingerprint)
                 for observer in observers:
                     observer.cached(entry.step, plan.cached[entry.step.fingerprint])
-        if all(store.find(entry.step) is not None for entry in there):
+        if all(store.find(entry.step) is not None for entry in cached):
             return plan
 
 
 def job_for(step: Step, store: Store, runtime: Runtime, provenance: Provenance) -> Job:
     """A step with its resources: cores, GPUs if the stage uses them, workers if it can be distributed."""
-    own = {"pretrain": runtime.pretrain_cpus, "evaluate": runtime.evaluate_cpus}
-    cpus = min(own.get(step.stage.name) or runtime.cpus_per_step, runtime.cpus or MAX_CORES)
+    cpus_by_stage = {"pretrain": runtime.pretrain_cpus, "evaluate": runtime.evaluate_cpus}
+    cpus = min(cpus_by_stage.get(step.stage.name) or runtime.cpus_per_step, runtime.cpus or MOST_CORES)
     distributed = step.stage.distributed and (runtime.workers > 1 or runtime.zero_stage is not None)
     gpus = runtime.gpus_per_worker if step.stage.accelerated or step.stage.distributed else 0
     return Job(step, store.home, runtime, cpus, gpus, distributed, provenance)
@@ -131,7 +131,7 @@ class _Running:
 
 
 @dataclass
-class _Drive:
+class _Execution:
     """One run on a running cluster; `local` means this machine only."""
 
     store: Store
@@ -162,19 +162,19 @@ class _Drive:
                 finished, _ = ray.wait(list(self.running), num_returns=1, timeout=POLL_SECONDS)
                 for running in self.running.values():
                     self._follow(running)
-                    self._watch_over(running)
+                    self._check_heartbeats(running)
                 for reference in finished:
                     self._finish(reference)
-        except BaseException as stop:
-            self._stop(stop)
+        except BaseException as reason:
+            self._stop(reason)
             raise
         if self.failures:
             raise self.failures[0]
         return self.made
 
     def _is_ready(self, step: Step) -> bool:
-        there = self.plan.cached.keys() | self.made.keys()
-        return all(source.fingerprint in there for source in step.inputs.values())
+        available = self.plan.cached.keys() | self.made.keys()
+        return all(source.fingerprint in available for source in step.inputs.values())
 
     def _has_room(self, job: Job) -> bool:
         """Whether to submit a job now: on this machine a worker group waits until the running ones leave room.
@@ -194,16 +194,18 @@ class _Drive:
         step = job.step
         tail = events.EventTail(self.store.work(step) / events.EVENTS)
         running = _Running(job, tail, time.monotonic())
-        for event in tail.read():  # an earlier attempt's: its curve is part of this step's
+        for event in tail.read():  # those of an earlier attempt, whose curve is part of this step's
             if isinstance(event, events.Metrics):
                 self._report(step, event)
         # A distributed step's own task only waits for its workers, which have the resources.
-        options = {"num_cpus": 0, "num_gpus": 0} if job.distributed else resources.capped(job, resources.machines())
+        options = (
+            {"num_cpus": 0, "num_gpus": 0} if job.distributed else resources.task_resources(job, resources.machines())
+        )
         task = ray.remote(perform).options(
             name=step.name,
             max_retries=self.runtime.max_failures,
             retry_exceptions=False,
-            scheduling_strategy="DEFAULT",  # not within the placement group of a trial that asks for the step
+            scheduling_strategy="DEFAULT",  # not in the placement group of a trial that requests the step
             **options,
         )
         self.running[task.remote(job)] = running
@@ -214,7 +216,7 @@ class _Drive:
             running.reported |= isinstance(event, events.Progress)
             self._report(running.job.step, event)
         if not running.reported and time.monotonic() - running.since > PATIENCE_SECONDS:
-            if line := resources.lacking(running.job, resources.machines()):
+            if line := resources.machine_shortage(running.job, resources.machines()):
                 self._report(running.job.step, events.Warned(line))
             running.reported = True
 
@@ -230,7 +232,7 @@ class _Drive:
                 case events.Warned():
                     observer.warned(step, event)
 
-    def _watch_over(self, running: _Running) -> None:
+    def _check_heartbeats(self, running: _Running) -> None:
         for line in self.watch.end_hanging(self.store.work(running.job.step)):
             running.killed = line
             self._report(running.job.step, events.Warned(line))
@@ -247,9 +249,9 @@ class _Drive:
                 raise OperationalError("its artifact did not verify", where=running.job.step.name)
         except Exception as error:
             if not running.cancelled:
-                failure = _unwrapped(error, running.job.step)
+                failure = _unwrap(error, running.job.step)
                 if running.killed and not isinstance(failure, UserError):
-                    failure = _hung(running)
+                    failure = _hang_error(running)
                 self.failures.append(failure)
                 for observer in self.observers:
                     observer.failed(running.job.step, failure)
@@ -268,16 +270,16 @@ class _Drive:
                 running.cancelled = True
                 ray.cancel(reference)
 
-    def _stop(self, stop: BaseException) -> None:
+    def _stop(self, reason: BaseException) -> None:
         import ray
 
         for reference, running in self.running.items():
             ray.cancel(reference, force=True)
             for observer in self.observers:
-                observer.failed(running.job.step, stop)
+                observer.failed(running.job.step, reason)
 
 
-def _hung(running: _Running) -> OperationalError:
+def _hang_error(running: _Running) -> OperationalError:
     """The error of a step whose process hung and was killed."""
     hint = (
         "Run the same command again: it continues from the last checkpoint. runtime.max_failures is how often that "
@@ -286,8 +288,8 @@ def _hung(running: _Running) -> OperationalError:
     return OperationalError(running.killed, where=running.job.step.name, hint=hint)
 
 
-def _unwrapped(error: Exception, step: Step) -> SubgraftError:
-    """The stage's own error without Ray's wrapper, or an OperationalError that says how the task died."""
+def _unwrap(error: Exception, step: Step) -> SubgraftError:
+    """The stage's own error without Ray's wrapper, or an OperationalError with the reason why the task died."""
     cause = getattr(error, "cause", None)
     for candidate in (cause, error):  # Ray's wrapper is an instance of the wrapped class, too
         if isinstance(candidate, SubgraftError):
@@ -300,7 +302,10 @@ def _unwrapped(error: Exception, step: Step) -> SubgraftError:
         return OperationalError(
             "Ray ended its process, because the machine was running out of memory",
             where=step.name,
-            hint=f"Free memory, or lower {resources.HELPS}; the same command continues from the last checkpoint.",
+            hint=(
+                f"Free memory, or lower {resources.RESOURCE_SETTINGS}; the same command continues from the last "
+                "checkpoint."
+            ),
         )
     lines = str(error).strip().splitlines()
     return OperationalError(

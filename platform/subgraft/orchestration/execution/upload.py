@@ -13,7 +13,7 @@ from ruamel.yaml.error import YAMLError
 
 from subgraft.base.errors import UserError
 
-LARGEST_BYTES = 10_000_000  # every node that runs a part of the job unpacks it; Ray itself takes up to 2 GiB
+MAX_BYTES = 10_000_000  # every node that runs a part of the job unpacks it; Ray itself takes up to 2 GiB
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ def pack_working_directory(runtime_env: Path) -> Upload:
     from ray._private.runtime_env.packaging import create_package
 
     folder, excludes = _read(runtime_env)
-    with tempfile.TemporaryDirectory() as place:
-        package = Path(place) / "package.zip"
+    with tempfile.TemporaryDirectory() as temporary:
+        package = Path(temporary) / "package.zip"
         create_package(
             str(folder),
             package,
@@ -48,10 +48,10 @@ def pack_working_directory(runtime_env: Path) -> Upload:
 
 def require_small(upload: Upload, runtime_env: Path) -> None:
     """Raises UserError, naming the largest files, for an upload of more than ten megabytes."""
-    if upload.bytes > LARGEST_BYTES:
-        named = ", ".join(f"{name} ({size / 1e6:.1f} MB)" for name, size in upload.largest)
+    if upload.bytes > MAX_BYTES:
+        largest = ", ".join(f"{name} ({size / 1e6:.1f} MB)" for name, size in upload.largest)
         raise UserError(
-            f"a job would send {upload.bytes / 1e6:.1f} MB in {upload.files} files, above all {named}",
+            f"a job would send {upload.bytes / 1e6:.1f} MB in {upload.files} files, above all {largest}",
             where=str(runtime_env),
             hint="Exclude what a run does not read (excludes, .gitignore); corpora belong on shared storage.",
         )
@@ -60,18 +60,18 @@ def require_small(upload: Upload, runtime_env: Path) -> None:
 def _read(runtime_env: Path) -> tuple[Path, list[str]]:
     """The working directory, relative to the current one as in Ray, and its excluded patterns."""
     try:
-        described = YAML(typ="safe").load(runtime_env.read_text(encoding="utf-8"))
+        environment = YAML(typ="safe").load(runtime_env.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError("no such runtime environment file", where=str(runtime_env)) from None
     except YAMLError as error:
         raise UserError(f"not YAML: {error}", where=str(runtime_env)) from None
-    if not isinstance(described, dict) or not isinstance(described.get("working_dir"), str):
+    if not isinstance(environment, dict) or not isinstance(environment.get("working_dir"), str):
         raise UserError("names no working_dir", where=str(runtime_env), hint="As in: working_dir: .")
-    folder = Path(described["working_dir"])
+    folder = Path(environment["working_dir"])
     if not folder.is_dir():
         raise UserError(
             "no such folder",
             where=f"{runtime_env}: working_dir {folder}",
             hint="It is relative to the current directory.",
         )
-    return folder, list(described.get("excludes") or [])
+    return folder, list(environment.get("excludes") or [])

@@ -16,7 +16,7 @@ from subgraft.base.locks import Lock, report_long_waits
 from subgraft.base.redaction import redact
 from subgraft.config.runtime import Runtime
 from subgraft.orchestration.execution.cluster import local_folder
-from subgraft.orchestration.execution.early_stopping import take_over
+from subgraft.orchestration.execution.early_stopping import copy_checkpoints
 from subgraft.orchestration.execution.heartbeat import heartbeats
 from subgraft.orchestration.store.disk import space_needed
 from subgraft.orchestration.store.events import EVENTS, EventLog, Progress, StageContext, Started, Warned
@@ -75,13 +75,13 @@ def perform(job: Job) -> Record:
             published = store.find(job.step)
             if published is not None:
                 return published
-            take_over(store, job.step)
+            copy_checkpoints(store, job.step)
             log.append(Started())
             return _publish(job, store, work)
 
 
 def _publish(job: Job, store: Store, work: Path) -> Record:
-    run = _on_worker_group if job.distributed else _here
+    run = _on_worker_group if job.distributed else _run_here
     try:
         record = store.publish(job.step, lambda out: run(job, out), replace(job.provenance, device=_device(job)))
     except SubgraftError:
@@ -97,7 +97,7 @@ def _publish(job: Job, store: Store, work: Path) -> Record:
     return record
 
 
-def _here(job: Job, out: Path, rank: int = 0) -> Mapping[str, Json]:
+def _run_here(job: Job, out: Path, rank: int = 0) -> Mapping[str, Json]:
     limit_threads(job.cpus)
     store = Store(job.home)
     work = store.work(job.step)
@@ -108,7 +108,7 @@ def _here(job: Job, out: Path, rank: int = 0) -> Mapping[str, Json]:
 
 
 def limit_threads(cpus: int) -> None:
-    """Make numeric libraries use this many threads, whether they are loaded yet or not."""
+    """Limit the threads of numeric libraries, whether they are already loaded or not."""
     os.environ.update(dict.fromkeys(THREADS, str(cpus)))
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(cpus)
@@ -120,9 +120,9 @@ def _on_worker_group(job: Job, out: Path) -> Mapping[str, Json]:
 
     from subgraft.orchestration.execution.rendezvous import FileTorchConfig
 
-    # Ray Train would load what it wrote in an earlier attempt, and die of it where that is damaged.
-    own = job.home / "work" / job.step.fingerprint / RAY_TRAIN
-    shutil.rmtree(own, ignore_errors=True)
+    # Ray Train would load the state of an earlier attempt, and crash if it is damaged.
+    state_folder = job.home / "work" / job.step.fingerprint / RAY_TRAIN
+    shutil.rmtree(state_folder, ignore_errors=True)
     resources = {"CPU": job.cpus, **({"GPU": job.gpus} if job.gpus else {})}
     backend, folder = "nccl" if job.gpus else "gloo", local_folder()
     on_worker: Any = _on_worker  # returns a value, which Ray's annotation leaves out
@@ -134,8 +134,8 @@ def _on_worker_group(job: Job, out: Path) -> Mapping[str, Json]:
             num_workers=job.runtime.workers, use_gpu=bool(job.gpus), resources_per_worker=resources
         ),
         run_config=RunConfig(
-            name=own.name,
-            storage_path=str(own.parent),
+            name=state_folder.name,
+            storage_path=str(state_folder.parent),
             failure_config=FailureConfig(max_failures=job.runtime.max_failures),
         ),
     )
@@ -152,11 +152,11 @@ def _on_worker(config: Mapping[str, Any]) -> Mapping[str, Json]:
 
     rank, job = get_context().get_world_rank(), config["job"]
     with heartbeats(Store(job.home).work(job.step), f"worker {rank} of {job.runtime.workers}"):
-        if rank == 0:  # what a failed attempt of this worker group left
+        if rank == 0:  # remove the files of a failed attempt of this worker group
             for path in config["out"].iterdir():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         torch.distributed.barrier()
-        return _here(job, config["out"], rank)
+        return _run_here(job, config["out"], rank)
 
 
 def _first_cause(failure: Any) -> Exception:

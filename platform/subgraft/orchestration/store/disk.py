@@ -11,10 +11,10 @@ from pathlib import Path
 
 from subgraft.base.errors import OperationalError
 
-# Libraries in other languages report a full disk in words only (safetensors, SQLite, SentencePiece).
-FULL_IN_WORDS = ("no space left", "os error 28", "disk is full", "disk quota exceeded")
-# Bytes; a device with less is taken to be full: the write that failed may have been larger than the free space.
-_ROOM = 16 << 20
+# Libraries in other languages (safetensors, SQLite, SentencePiece) report a full disk only in their message.
+FULL_MESSAGES = ("no space left", "os error 28", "disk is full", "disk quota exceeded")
+# A device with less free space counts as full: the write that failed may have been larger.
+_MIN_FREE_BYTES = 16 << 20
 
 
 @contextmanager
@@ -33,19 +33,22 @@ def space_needed(directory: Path) -> Iterator[None]:
 
 
 def full_disk(error: BaseException, *written: Path) -> OperationalError:
-    """The error as one message that says what is full: the file it names, or those of the folders that have no room.
+    """An error that names the full places: the error's own file, or every folder without space.
 
-    written: the paths that were being written to. Temporary files, the store and downloads are checked too: a library
-    that names no file may have filled its temporary folder.
+    Args:
+        error: The original error.
+        written: The paths that were being written to. Temporary files, the store and downloads are checked too: a
+            library that names no file may have filled its temporary folder.
     """
-    named = getattr(error, "filename", None)
-    places = [Path(str(named))] if named else [place for place in (*written, *_written_to()) if _is_full(place)]
-    where = ", ".join(dict.fromkeys(map(str, places or written))) or str(Path.cwd())
+    filename = getattr(error, "filename", None)
+    candidates = (*written, *_default_folders())
+    full = [Path(str(filename))] if filename else [path for path in candidates if _is_full(path)]
+    where = ", ".join(dict.fromkeys(map(str, full or written))) or str(Path.cwd())
     hint = "Free some space there, or write elsewhere: --out, SUBGRAFT_HOME and TMPDIR say where."
     return OperationalError("no space left on the device", where=where, hint=hint)
 
 
-def _written_to() -> Iterator[Path]:
+def _default_folders() -> Iterator[Path]:
     """The folders that commands write to in addition to the requested paths."""
     yield Path(tempfile.gettempdir())
     yield Path(os.environ.get("SUBGRAFT_HOME") or ".subgraft").absolute()
@@ -53,19 +56,19 @@ def _written_to() -> Iterator[Path]:
     yield Path.cwd()
 
 
-def _is_full(place: Path) -> bool:
-    """Whether its device has no room for anything, or for no further file."""
-    nearest = next(parent for parent in (place, *place.absolute().parents) if parent.exists())
+def _is_full(path: Path) -> bool:
+    """Whether the device of a path has no free space or no free inode."""
+    nearest = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
     system = os.statvfs(nearest)
-    return system.f_bavail * system.f_frsize < _ROOM or (system.f_files > 0 and system.f_favail == 0)
+    return system.f_bavail * system.f_frsize < _MIN_FREE_BYTES or (system.f_files > 0 and system.f_favail == 0)
 
 
 def is_full_disk(error: BaseException | None) -> bool:
-    """Whether an error, or one that led to it, says that the disk is full."""
+    """Whether an error, or one of its causes, reports a full disk."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return True
-        if any(words in str(error).lower() for words in FULL_IN_WORDS):
+        if any(words in str(error).lower() for words in FULL_MESSAGES):
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from subgraft.base.errors import UserError
 
-# Increase it when this version cannot use what another has stored, apart from changed stages and recipes.
+# Increase it when this version cannot read stores of earlier ones, apart from changed stages and recipes.
 STORE_FORMAT = 1
 RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # Ray sets this variable, of that name, for the command of a job
 
@@ -64,9 +64,9 @@ def write_format(home: Path) -> None:
     if file.exists():
         return
     file.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = file.with_name(f"{file.name}-{secrets.token_hex(4)}")
-    unfinished.write_text(f"{STORE_FORMAT}\n", encoding="utf-8")
-    unfinished.replace(file)
+    partial = file.with_name(f"{file.name}-{secrets.token_hex(4)}")
+    partial.write_text(f"{STORE_FORMAT}\n", encoding="utf-8")
+    partial.replace(file)
 
 
 def _format_file(home: Path) -> Path:
@@ -76,14 +76,14 @@ def _format_file(home: Path) -> Path:
 def describe_empty_store(home: Path, *near: Path) -> str:
     """One line if nothing has been made under a home yet, with another store that may be meant; else nothing.
 
-    near: folders, such as a configuration's, that may have the other one in them or above them.
+    near: folders, such as a configuration's, in or above which the other store may be.
     """
     if has_artifacts(home):
         return ""
-    why = "SUBGRAFT_HOME says so" if os.environ.get("SUBGRAFT_HOME") else "it is looked for in the working directory"
+    reason = "SUBGRAFT_HOME says so" if os.environ.get("SUBGRAFT_HOME") else "it is looked for in the working directory"
     other = other_store(home, near)
     hint = f"; there is one in {other} (SUBGRAFT_HOME={other})" if other else ""
-    return f"the store {home} is empty: {why}{hint}"
+    return f"the store {home} is empty: {reason}{hint}"
 
 
 def other_store(home: Path, near: Iterable[Path] = ()) -> Path | None:

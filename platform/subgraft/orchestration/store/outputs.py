@@ -19,9 +19,9 @@ def new_directory(out: Path) -> Iterator[Path]:
     Raises UserError where `out` exists and is not an empty directory, OperationalError where the disk is full.
     """
     require_empty_directory(out)
-    with _staged(out) as place:
-        place.mkdir()
-        yield place
+    with _staged(out) as staged:
+        staged.mkdir()
+        yield staged
 
 
 @contextmanager
@@ -31,8 +31,8 @@ def new_file(out: Path) -> Iterator[Path]:
     Raises UserError where `out` exists, OperationalError where the disk is full.
     """
     require_absent(out)
-    with _staged(out) as place:
-        yield place
+    with _staged(out) as staged:
+        yield staged
 
 
 def require_empty_directory(out: Path) -> None:
@@ -49,16 +49,16 @@ def require_absent(out: Path, option: str = "--out") -> None:
 
 @contextmanager
 def _staged(out: Path) -> Iterator[Path]:
-    """A place on the disk of `out` that is moved there at the end; its missing parents are made only then."""
+    """A path on the disk of `out` that is renamed to `out` at the end; only then missing parents are created."""
     nearest = next(parent for parent in out.absolute().parents if parent.exists())
     if not nearest.is_dir():
         raise UserError("a folder was expected, this is a file", where=str(nearest), hint="Give another --out.")
     try:
         with unfinished_folder(nearest) as folder, _naming_full_disk(out):
-            place = folder / out.name
-            yield place
+            staged = folder / out.name
+            yield staged
             out.parent.mkdir(parents=True, exist_ok=True)
-            place.rename(out)
+            staged.rename(out)
     except OSError as error:
         if not is_full_disk(error):
             raise
@@ -67,7 +67,7 @@ def _staged(out: Path) -> Iterator[Path]:
 
 @contextmanager
 def _naming_full_disk(out: Path) -> Iterator[None]:
-    """Says which disk is full while what was half written is still there."""
+    """Report a full disk while the partial output still exists, so that the full device can be identified."""
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The circumstances an artifact was made under: no part of its identity, but of its explanation."""
+"""The circumstances under which an artifact was made, which are not part of its identity."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _git_commit(package: Path) -> str | None:
 def _git(package: Path, *arguments: str) -> str | None:
     command = ["git", "--no-optional-locks", "-C", str(package), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (FileNotFoundError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return result.stdout.strip() if result.returncode == 0 else None

@@ -62,17 +62,17 @@ class Record:
             content["provenance"] = json_io.build(Provenance, content["provenance"])
             return json_io.build(cls, content)
         except json.JSONDecodeError as error:
-            raise ValueError(f"{RECORD} is not whole") from error
+            raise ValueError(f"{RECORD} is incomplete") from error
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a record ({error!r})") from error
 
 
-def verified(directory: Path, *, alone: bool = True, digest: Callable[[Path], str] = file_digest) -> Record:
+def verify_artifact(directory: Path, *, strict: bool = True, digest: Callable[[Path], str] = file_digest) -> Record:
     """Verify an artifact against its record.
 
     Args:
         directory: The artifact.
-        alone: Whether files that the record does not list are an error.
+        strict: Whether files that the record does not list are an error.
         digest: Of a file: computed, or from a cache.
 
     Returns:
@@ -85,7 +85,7 @@ def verified(directory: Path, *, alone: bool = True, digest: Callable[[Path], st
     record = Record.from_json((directory / RECORD).read_text(encoding="utf-8"))
     present = {entry.path: entry for entry in file_entries(directory, digest)}
     expected = {entry.path: entry for entry in record.files}
-    for path in sorted(present.keys() | expected.keys() if alone else expected):
+    for path in sorted(present.keys() | expected.keys() if strict else expected):
         if present.get(path) != expected.get(path):
             raise ValueError(f"{path} is not as recorded")
     return record
@@ -121,8 +121,8 @@ def seeds_in(recipe: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return seeds
 
 
-def plain(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A summary as JSON holds it (tuples become lists). TypeError or ValueError if it cannot be held."""
+def to_plain_json(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert a summary to JSON values (tuples become lists). Raises TypeError or ValueError if that is impossible."""
     return dict(json.loads(canonical_json(value)))
 
 

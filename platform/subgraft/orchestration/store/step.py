@@ -83,7 +83,7 @@ def flatten(value: Json, prefix: str = "") -> dict[str, Json]:
 
 
 def in_order(targets: Iterable[Step]) -> list[Step]:
-    """The targets and their inputs, inputs first, each fingerprint once, in a fixed order."""
+    """The targets and their inputs in a fixed topological order, inputs first, each fingerprint once."""
     ordered: dict[str, Step] = {}
 
     def visit(step: Step) -> None:

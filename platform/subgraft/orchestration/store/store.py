@@ -35,7 +35,15 @@ from subgraft.base.locks import Lock
 from subgraft.orchestration.store.disk import space_needed
 from subgraft.orchestration.store.home import require_format, write_format
 from subgraft.orchestration.store.provenance import Provenance
-from subgraft.orchestration.store.record import RECORD, Record, content_digest, file_entries, plain, seeds_in, verified
+from subgraft.orchestration.store.record import (
+    RECORD,
+    Record,
+    content_digest,
+    file_entries,
+    seeds_in,
+    to_plain_json,
+    verify_artifact,
+)
 from subgraft.orchestration.store.step import Step
 
 if TYPE_CHECKING:
@@ -84,10 +92,10 @@ class Store:
         """
         directory = self.path(step)
         try:
-            before = _state(directory)
-            known = self._verified.get(step.fingerprint)
-            if known and known[0] == before:
-                return known[1]
+            state = _state(directory)
+            cached = self._verified.get(step.fingerprint)
+            if cached and cached[0] == state:
+                return cached[1]
             record = self._verify(directory, step)
         except FileNotFoundError as error:
             if not directory.exists():
@@ -97,14 +105,14 @@ class Store:
         except ValueError as error:
             self._quarantine(directory, str(error))
             return None
-        self._verified[step.fingerprint] = (before, record)
+        self._verified[step.fingerprint] = (state, record)
         return record
 
     def _verify(self, directory: Path, step: Step) -> Record:
         try:
-            record = verified(directory, digest=self._digests.of)
+            record = verify_artifact(directory, digest=self._digests.of)
         except ValueError:  # by cached digests; hash the files again
-            record = verified(directory)
+            record = verify_artifact(directory)
         if (record.fingerprint, record.stage) != (step.fingerprint, step.stage.name):
             raise ValueError("the record is of another step")
         return record
@@ -114,7 +122,7 @@ class Store:
         self._digests.forget()
 
     def artifact(self, step: Step) -> Path:
-        """The verified directory of a step's artifact. Raises OperationalError if it does not exist."""
+        """The verify_artifact directory of a step's artifact. Raises OperationalError if it does not exist."""
         if self.find(step) is None:
             raise OperationalError(f"{step.name} has not been made yet", where=str(self.path(step)))
         return self.path(step)
@@ -143,7 +151,7 @@ class Store:
         """
         with space_needed(self.home), self._partial(step) as out:
             started = time.monotonic()
-            summary = plain(write(out))
+            summary = to_plain_json(write(out))
             record = self._describe(step, out, summary, time.monotonic() - started, provenance or Provenance.here())
             (out / RECORD).write_text(record.to_json(), encoding="utf-8")
             sync_tree(out)
@@ -195,7 +203,7 @@ class Store:
         )
 
     def _input(self, source: Step) -> dict[str, str]:
-        # The runner verified the files of inputs; here only the digest is needed.
+        # The runner verify_artifact the files of inputs; here only the digest is needed.
         record = Record.from_json((self.path(source) / RECORD).read_text(encoding="utf-8"))
         return {"fingerprint": record.fingerprint, "digest": record.digest}
 
@@ -211,23 +219,23 @@ class Store:
                 winner = self.find(step)
                 if winner is not None:
                     return winner
-                continue  # it did not verify and is out of the way now
+                continue  # it did not verify, and was moved to quarantine
             sync(target.parent)
             self._verified[step.fingerprint] = (_state(target), record)
             return record
 
     def _quarantine(self, directory: Path, problem: str) -> None:
         identity = directory.stat().st_ino if directory.exists() else None
-        grave = self.home / "quarantine" / f"{directory.parent.name}-{directory.name[:12]}-{secrets.token_hex(4)}"
-        grave.parent.mkdir(parents=True, exist_ok=True)
+        quarantined = self.home / "quarantine" / f"{directory.parent.name}-{directory.name[:12]}-{secrets.token_hex(4)}"
+        quarantined.parent.mkdir(parents=True, exist_ok=True)
         try:
-            directory.rename(grave)
+            directory.rename(quarantined)
         except FileNotFoundError:
-            return  # another process was quicker
-        if identity is not None and grave.stat().st_ino != identity:
-            grave.rename(directory)  # a good one had just taken its place
+            return  # another process moved it first
+        if identity is not None and quarantined.stat().st_ino != identity:
+            quarantined.rename(directory)  # a valid artifact had just replaced it
             return
-        self.say(f"{directory.parent.name} {directory.name[:12]} is damaged ({problem}); moved to {grave}")
+        self.say(f"{directory.parent.name} {directory.name[:12]} is damaged ({problem}); moved to {quarantined}")
 
 
 def _state(directory: Path) -> tuple[tuple[str, int, int, int, int], ...]:

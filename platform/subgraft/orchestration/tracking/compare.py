@@ -15,7 +15,7 @@ from subgraft.orchestration.tracking.server import Server, TrackedRun
 if TYPE_CHECKING:
     from rich.table import Table
 
-# The parts of a system's run that a stage has made, and the test set of each that is not the task's own.
+# By stage, the parts of a system's run that it makes; each with its test set if that is not the task's own.
 PARTS: Mapping[str, Mapping[str, str | None]] = {
     "evaluate": {TEST: None, UPSTREAM_AFTER: "upstream"},
     "finetune": {TRAINED: None},
@@ -38,36 +38,40 @@ class ComparedSystem:
 
 
 def compare(server: Server, runs: Sequence[str], stage: str = "evaluate") -> list[ComparedSystem]:
-    """The finished stages of a kind in runs, which are named or identified by id; in the order of `runs`.
+    """The finished stages of one kind in runs, in the order of `runs`.
 
-    A system's evaluation on the upstream test set is distinguished from the one on the task's: `patt (upstream)`.
+    A system's evaluation on the upstream test set has the name `patt (upstream)`.
 
-    Raises UserError for a run that is not there, or if none of the runs has such a stage.
+    Args:
+        server: The tracking server.
+        runs: Names or ids of runs.
+        stage: The name of the stage.
+
+    Raises:
+        UserError: A run does not exist, or none of the runs has such a stage.
     """
     systems = []
     for run in map(server.find, runs):
         for child in server.children(run):
             seed, cached = child.tags.get("seed", ""), child.tags.get("cached") == "true"
-            rows = _shown(child, stage) if child.tags.get("kind") == SYSTEM else _alone(child, stage)
+            rows = _system_rows(child, stage) if child.tags.get("kind") == SYSTEM else _step_rows(child, stage)
             systems += [ComparedSystem(run.name, name, seed, cached, figures) for name, figures in rows]
     if not systems:
         raise UserError(f"none of these runs has a finished stage '{stage}'", where=", ".join(runs))
     return systems
 
 
-def _shown(run: TrackedRun, stage: str) -> Iterator[tuple[str, dict[str, float]]]:
-    """The figures of a stage in a system's run."""
+def _system_rows(run: TrackedRun, stage: str) -> Iterator[tuple[str, dict[str, float]]]:
+    """The name and figures of each evaluation or training by a stage in a system's run."""
     for part, test_set in PARTS.get(stage, {}).items():
-        beginning = f"{part}/"
-        figures = {
-            name.removeprefix(beginning): value for name, value in run.metrics.items() if name.startswith(beginning)
-        }
+        prefix = f"{part}/"
+        figures = {name.removeprefix(prefix): value for name, value in run.metrics.items() if name.startswith(prefix)}
         if figures:
             yield _name(run.tags.get("system", run.name), test_set), figures
 
 
-def _alone(run: TrackedRun, stage: str) -> Iterator[tuple[str, dict[str, float]]]:
-    """The figures of a stage that has its own run."""
+def _step_rows(run: TrackedRun, stage: str) -> Iterator[tuple[str, dict[str, float]]]:
+    """The name and figures of a stage that has its own run."""
     if run.tags.get("stage") == stage and run.metrics:
         system = run.tags.get("system")
         yield run.name if system is None else _name(system, run.tags.get(TEST_SET)), dict(run.metrics)
@@ -97,12 +101,12 @@ def table(systems: Sequence[ComparedSystem]) -> Table:
     from subgraft.base.terminal import Sheet
 
     figures = figure_names(systems)
-    shown = Sheet(box=None, pad_edge=False, caption=SINGLE, caption_justify="left")
+    sheet = Sheet(box=None, pad_edge=False, caption=SINGLE, caption_justify="left")
     for heading in ("run", "system", "seed"):
-        shown.add_column(heading)
+        sheet.add_column(heading)
     for heading in figures:
-        shown.add_column(heading, justify="right")
+        sheet.add_column(heading, justify="right")
     for system in systems:
         values = [f"{system.figures[name]:.4g}" if name in system.figures else "" for name in figures]
-        shown.add_row(system.run, system.system, system.seed, *values)
-    return shown
+        sheet.add_row(system.run, system.system, system.seed, *values)
+    return sheet

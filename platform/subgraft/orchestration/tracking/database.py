@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote, urlparse
 
 from subgraft.base.errors import OperationalError, UserError
 
-MAKING = ".making-mlflow-"
+PARTIAL_PREFIX = ".making-mlflow-"
 # Tables that MLflow has had in every version; a database without them is not MLflow's.
 TABLES = frozenset({"alembic_version", "experiments", "runs"})
 LOCKED_SECONDS = 20.0
@@ -52,28 +52,28 @@ def make_or_check(database: Path, locked_seconds: float = LOCKED_SECONDS) -> Non
         hint = "Move it away, or set SUBGRAFT_HOME or MLFLOW_TRACKING_URI to another place."
         raise UserError("is not a database of MLflow", where=str(database), hint=hint)
     if missing := sorted(TABLES - tables):
-        what = f"is damaged: it has no table {missing[0]}"
-        raise OperationalError(what, where=str(database), hint=RESTORE)
+        message = f"is damaged: it has no table {missing[0]}"
+        raise OperationalError(message, where=str(database), hint=RESTORE)
 
 
 def _tables(database: Path, locked_seconds: float) -> set[str]:
     """The names of its tables. Raises sqlite3.Error unless all its pages can be read."""
     # Read and write, because opening it rolls back a transaction that a kill interrupted.
     address = f"file:{quote(str(database))}?mode=rw"
-    with contextlib.closing(sqlite3.connect(address, uri=True, timeout=locked_seconds)) as opened:
-        ((result, *_),) = opened.execute("PRAGMA quick_check(1)").fetchall()
+    with contextlib.closing(sqlite3.connect(address, uri=True, timeout=locked_seconds)) as connection:
+        ((result, *_),) = connection.execute("PRAGMA quick_check(1)").fetchall()
         if result != "ok":
             raise sqlite3.DatabaseError(str(result).splitlines()[-1])
-        return {name for (name,) in opened.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
 def _make(database: Path) -> None:
     """Create the file atomically, because MLflow never repairs incomplete tables."""
     from mlflow import MlflowClient
 
-    for left in database.parent.glob(f"{MAKING}*"):  # by a killed process
-        shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(dir=database.parent, prefix=MAKING) as folder:
+    for leftover in database.parent.glob(f"{PARTIAL_PREFIX}*"):  # of a killed process
+        shutil.rmtree(leftover, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=database.parent, prefix=PARTIAL_PREFIX) as folder:
         new = Path(folder) / database.name
         MlflowClient(tracking_uri=f"sqlite:///{new}").search_experiments(max_results=1)
         new.rename(database)
@@ -90,25 +90,31 @@ _LOCATIONS = (
 )
 
 
-def settle(database: Path, artifacts: Path) -> None:
+def relocate_artifacts(database: Path, artifacts: Path) -> None:
     """Rewrite the paths of a home's own database to lie below `artifacts`, the folder next to it, in one transaction.
 
     A database with other tables, or that cannot be written, is left unchanged.
     """
     try:
         with closing(sqlite3.connect(database, timeout=30)) as connection, connection:
-            for before in _elsewhere(connection, artifacts):
+            for old_location in _locations_of_other_homes(connection, artifacts):
                 for table, column in _LOCATIONS:
                     connection.execute(
                         f"UPDATE {table} SET {column} = ? || substr({column}, ?)"
                         f" WHERE {column} = ? OR substr({column}, 1, ?) = ?",
-                        (artifacts.as_uri(), len(before) + 1, before, len(before) + 1, f"{before}/"),
+                        (
+                            artifacts.as_uri(),
+                            len(old_location) + 1,
+                            old_location,
+                            len(old_location) + 1,
+                            f"{old_location}/",
+                        ),
                     )
     except sqlite3.Error:
         return
 
 
-def _elsewhere(connection: sqlite3.Connection, artifacts: Path) -> list[str]:
+def _locations_of_other_homes(connection: sqlite3.Connection, artifacts: Path) -> list[str]:
     """Artifact locations of experiments that belong to other homes."""
     locations = connection.execute("SELECT DISTINCT artifact_location FROM experiments").fetchall()
     ending = f"/{artifacts.name}"
@@ -119,13 +125,13 @@ def _elsewhere(connection: sqlite3.Connection, artifacts: Path) -> list[str]:
         and location.startswith("file:///")
         and location.endswith(ending)
         and location != artifacts.as_uri()
-        and not _is_same(Path(unquote(urlparse(location).path)), artifacts)
+        and not _is_same_folder(Path(unquote(urlparse(location).path)), artifacts)
     ]
 
 
-def _is_same(one: Path, other: Path) -> bool:
-    """Whether both paths are one folder, by a link or another mount: then both are right."""
+def _is_same_folder(first: Path, second: Path) -> bool:
+    """Whether both paths are the same folder, through a link or another mount: then both are valid."""
     try:
-        return one.samefile(other)
+        return first.samefile(second)
     except OSError:
         return False

@@ -29,7 +29,7 @@ TEXTS = ("sources.txt", "references.txt", "hypotheses.txt", "evaluation.json")
 DIGEST, CARD_DIGEST, TEXTS_DIGEST = "subgraft.digest", "subgraft.card", "subgraft.evaluation"
 SCHEME = "models:/"
 REGISTERED = "mlflow.modelVersions"  # of a trained model, as MLflow's page reads it
-# Forms of weights that can hold code.
+# Formats of weights that can contain code.
 UNSAFE = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".h5", ".npy", ".joblib"})
 # MLflow's error codes for an absent model or version, and for a version that is not a number.
 ABSENT = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "BAD_REQUEST")
@@ -80,8 +80,8 @@ class Registry:
         versions = []
         for model in pages(self._client.search_registered_models):
             listed = pages(self._client.search_model_versions, f"name='{model.name}'")
-            versions += [_version(one, model.aliases) for one in listed]
-        return sorted(versions, key=lambda one: (one.model, -one.number))
+            versions += [_version(registered, model.aliases) for registered in listed]
+        return sorted(versions, key=lambda version: (version.model, -version.number))
 
     def version(self, uri: str) -> RegisteredVersion:
         """The version of models:/NAME@ALIAS, models:/NAME/VERSION or, for its champion, models:/NAME.
@@ -99,14 +99,14 @@ class Registry:
         except Exception as error:
             if not isinstance(error, KeyError) and getattr(error, "error_code", "") not in ABSENT:
                 raise
-            held = [f"{SCHEME}{one.model}@{alias}" for one in self.versions() for alias in one.aliases]
-            hint = f"models: {', '.join(held) or 'none'}"
+            existing = [f"{SCHEME}{version.model}@{alias}" for version in self.versions() for alias in version.aliases]
+            hint = f"models: {', '.join(existing) or 'none'}"
             raise UserError(f"there is no registered model {uri}", where=self._server.uri, hint=hint) from error
 
     def with_digest(self, model: str, digest: str) -> RegisteredVersion | None:
         """The version of a model with this digest of its files, or None."""
         listed = pages(self._client.search_model_versions, f"name='{model}'")
-        return next((_version(one, {}) for one in listed if one.tags.get(DIGEST) == digest), None)
+        return next((_version(registered, {}) for registered in listed if registered.tags.get(DIGEST) == digest), None)
 
     def resolve(self, uri: str) -> Path:
         """The local directory of a version, fetched if it is remote, and verified.
@@ -128,8 +128,8 @@ class Registry:
         directory = self.resolve(version.uri)
         foreign = sorted(path.name for path in directory.rglob("*") if path.suffix in UNSAFE)
         if foreign or not any(directory.glob("*.safetensors")):
-            what = f"{', '.join(foreign)}: not safetensors" if foreign else "no weights in safetensors form"
-            raise UserError(what, where=uri, hint="Other formats may contain code; they are not handed out.")
+            problem = f"{', '.join(foreign)}: not safetensors" if foreign else "no weights in safetensors form"
+            raise UserError(problem, where=uri, hint="Other formats may contain code; they are not handed out.")
         shutil.copytree(directory, out, dirs_exist_ok=True)
         verify(out, version)
         return version
@@ -157,21 +157,21 @@ class Registry:
 
         Card and texts are added to a version that was registered without them.
         """
-        held = self._aliases(operation.model)
+        aliases = self._aliases(operation.model)
         version = self.with_digest(operation.model, operation.digest)
         if version is None:
             self._client.log_artifacts(run_id, operation.directory, "model")
             source = f"{self._client.get_run(run_id).info.artifact_uri}/model"
             tags = {**operation.tags, **self._attach(run_id, operation), DIGEST: operation.digest}
-            made = self._client.create_model_version(operation.model, source, run_id, tags)
-            version = _version(made, {})
+            created = self._client.create_model_version(operation.model, source, run_id, tags)
+            version = _version(created, {})
         elif operation.evaluation and TEXTS_DIGEST not in version.tags:
             self.tag(version, {**operation.tags, **self._attach(version.run_id, operation)})
         self._link(run_id, version)
         for alias in operation.aliases:
             if alias != CHAMPION:
                 self.point(alias, version)
-            elif alias not in held:
+            elif alias not in aliases:
                 # The first champion is the oldest version, on which concurrent registrations agree; afterwards only a
                 # promotion (promotion.py) replaces it.
                 self.point(alias, self._first(operation.model))
@@ -181,10 +181,10 @@ class Registry:
 
         A server accepts a model's id with a new version only if the model owns the files; here the run owns them.
         """
-        trained = self._server.model_of(run_id)
-        if trained is not None:
-            named = json.dumps([{"name": version.model, "version": version.number}])
-            self._client.set_logged_model_tags(trained, {REGISTERED: named})
+        model_id = self._server.model_of(run_id)
+        if model_id is not None:
+            tag = json.dumps([{"name": version.model, "version": version.number}])
+            self._client.set_logged_model_tags(model_id, {REGISTERED: tag})
 
     def _aliases(self, model: str) -> Mapping[str, str]:
         """The aliases of a model, which is created if it does not exist."""
@@ -199,7 +199,7 @@ class Registry:
     def _first(self, model: str) -> RegisteredVersion:
         """The oldest version of a model."""
         listed = pages(self._client.search_model_versions, f"name='{model}'")
-        return min((_version(one, {}) for one in listed), key=lambda one: one.number)
+        return min((_version(registered, {}) for registered in listed), key=lambda version: version.number)
 
     def _attach(self, run_id: str, operation: RegisterModel) -> dict[str, str]:
         """Add card and texts to the run's artifacts; returns the tags with their digests."""
@@ -243,7 +243,7 @@ def _entries(directory: Path) -> tuple[FileEntry, ...]:
 
 
 def _version(registered: Any, aliases: Mapping[str, str]) -> RegisteredVersion:
-    """aliases: those of the model, each with the number it stands for."""
+    """A registered version. aliases: the version number of each of the model's aliases."""
     return RegisteredVersion(
         registered.name,
         int(registered.version),

@@ -25,9 +25,9 @@ from subgraft.base.redaction import redact, redact_values
 from subgraft.orchestration.tracking.model_registry import RegisterModel, Registry
 from subgraft.orchestration.tracking.server import Server, is_refusal
 
-LOOK_SECONDS = 3.0
+POLL_SECONDS = 3.0
 RETRY_SECONDS = 15.0
-# The longest that `finish` waits for one operation: a server that answers byte by byte never ends a request.
+# The maximum time that `finish` waits for one operation: a server that answers byte by byte never ends a request.
 PATIENCE_SECONDS = 1800.0
 
 
@@ -72,7 +72,7 @@ class LogArtifacts:
 
 @dataclass(frozen=True, slots=True)
 class LogDatasets:
-    """The datasets that a run reads, as `payloads.described` describes them."""
+    """The datasets that a run reads, in the form of `payloads.describe_datasets`."""
 
     run: str
     datasets: Sequence[Mapping[str, str]]
@@ -182,9 +182,9 @@ class Outbox:
     def note(self, delivered: Delivered) -> None:
         """Save the state of delivery. After a kill before this, the last operation is delivered twice."""
         sent = self.path.with_suffix(".sent")
-        unfinished = sent.with_name(f"{sent.name}.{os.getpid()}")
-        unfinished.write_text(json.dumps(asdict(delivered)), encoding="utf-8")
-        unfinished.replace(sent)
+        partial = sent.with_name(f"{sent.name}.{os.getpid()}")
+        partial.write_text(json.dumps(asdict(delivered)), encoding="utf-8")
+        partial.replace(sent)
 
     def remove(self) -> None:
         """Remove the outbox after everything was delivered."""
@@ -223,8 +223,8 @@ class Delivery:
         self._say = say
         self._retry = retry
         self._patience = patience
-        self._moved = time.monotonic()
-        self._broken_off = False
+        self._last_progress = time.monotonic()
+        self._interrupted = False
         self._server: Server | None = None
         self._reported = False
         self._wake = threading.Event()
@@ -238,11 +238,11 @@ class Delivery:
 
         Waits at most `patience` for any one operation; the next run delivers the rest.
         """
-        self._moved = time.monotonic()
+        self._last_progress = time.monotonic()
         self._closing.set()
         self._wake.set()
-        while self._thread.is_alive() and time.monotonic() - self._moved < self._patience:
-            self._thread.join(min(LOOK_SECONDS, self._patience))
+        while self._thread.is_alive() and time.monotonic() - self._last_progress < self._patience:
+            self._thread.join(min(POLL_SECONDS, self._patience))
         return self._done.is_set()
 
     def _run(self) -> None:
@@ -256,7 +256,7 @@ class Delivery:
                 else:
                     self._outbox.keep()
                 return
-            self._wake.wait(LOOK_SECONDS if delivered else self._retry)
+            self._wake.wait(POLL_SECONDS if delivered else self._retry)
             self._wake.clear()
 
     def _attempt(self) -> bool:
@@ -264,13 +264,13 @@ class Delivery:
         try:
             if self._server is None:
                 server = Server(self._home, self._uri)
-                for left in Outbox.left_behind(self._outbox.path.parent):
-                    self._deliver_left_behind(left, server)
+                for leftover in Outbox.left_behind(self._outbox.path.parent):
+                    self._deliver_leftover(leftover, server)
                 self._server = server
-            self._deliver(self._outbox, self._server, again=self._broken_off)
-            self._broken_off = False
+            self._deliver(self._outbox, self._server, again=self._interrupted)
+            self._interrupted = False
         except Exception as error:  # whatever the server's client raises must not end the run
-            self._broken_off = True
+            self._interrupted = True
             if not self._reported:
                 self._reported = True
                 reason = _reason(error)
@@ -289,7 +289,7 @@ class Delivery:
                     raise
                 self._say(f"tracking: {type(operation).__name__} was refused: {_reason(error)}")
             again = False
-            self._moved = time.monotonic()
+            self._last_progress = time.monotonic()
             if isinstance(operation, StartRun):
                 delivered.open.append(operation.run)
             elif isinstance(operation, EndRun) and operation.run in delivered.open:
@@ -298,16 +298,16 @@ class Delivery:
             outbox.note(delivered)
         return delivered
 
-    def _deliver_left_behind(self, left: Outbox, server: Server) -> None:
+    def _deliver_leftover(self, leftover: Outbox, server: Server) -> None:
         try:
-            delivered = self._deliver(left, server, again=True)
+            delivered = self._deliver(leftover, server, again=True)
             now = int(time.time() * 1000)
             for run in reversed(delivered.open):  # its process was killed
                 execute(EndRun(run, "KILLED", now), server, delivered.runs)
         except Exception:
-            left.keep()
+            leftover.keep()
             raise
-        left.remove()
+        leftover.remove()
 
 
 def execute(operation: Operation, server: Server, runs: dict[str, str], outbox: str = "", again: bool = False) -> None:
@@ -322,8 +322,8 @@ def execute(operation: Operation, server: Server, runs: dict[str, str], outbox: 
     """
     match operation:
         case StartRun(run, parent, experiment, name, tags, params, time):
-            above, key = None if parent is None else runs[parent], f"{outbox}/{run}"
-            runs[run] = server.start(experiment, name, time, params, tags, above, key=key, again=again)
+            parent_id, key = None if parent is None else runs[parent], f"{outbox}/{run}"
+            runs[run] = server.start(experiment, name, time, params, tags, parent_id, key=key, again=again)
         case LogMetrics(run, points):
             server.log_metrics(runs[run], points)
         case SetTags(run, tags):
@@ -337,7 +337,7 @@ def execute(operation: Operation, server: Server, runs: dict[str, str], outbox: 
         case Need():
             pass
         case RegisterModel(run):
-            with server.alone():
+            with server.exclusive():
                 Registry(server).register(runs[run], operation)
         case EndRun(run, status, time):
             server.end(runs[run], status, time)
@@ -353,11 +353,11 @@ def merge_metrics(operations: Sequence[tuple[Operation, int]], begin: int) -> It
     The offset stays at `begin` until the last of the merged operations, so points may be sent twice.
     """
     points: dict[str, list[tuple[str, float, int, int]]] = {}
-    reached = begin
+    last_offset = begin
 
     def merged() -> Iterator[tuple[Operation, int]]:
-        for number, (run, together) in enumerate(points.items(), 1):
-            yield LogMetrics(run, together), reached if number == len(points) else begin
+        for number, (run, run_points) in enumerate(points.items(), 1):
+            yield LogMetrics(run, run_points), last_offset if number == len(points) else begin
         points.clear()
 
     for operation, offset in operations:
@@ -367,5 +367,5 @@ def merge_metrics(operations: Sequence[tuple[Operation, int]], begin: int) -> It
             yield from merged()
             yield operation, offset
             begin = offset
-        reached = offset
+        last_offset = offset
     yield from merged()

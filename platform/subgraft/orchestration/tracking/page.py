@@ -35,24 +35,24 @@ _EXPERIMENTS = "create|update|delete|restore|set-experiment-tag|delete-experimen
 _RUNS = "create|update|delete|restore|set-tag|delete-tag|log-batch|log-metric|log-parameter|log-inputs|search"
 _REGISTERED = "create|update|rename|delete|set-tag|delete-tag|alias|get-latest-versions"
 _VERSIONS = "update|delete|set-tag|delete-tag|transition-stage"
-_OPEN = re.compile(
+_ALLOWED = re.compile(
     r"/graphql|/(?:ajax-)?api/(?:"
     rf"2\.0/mlflow/(?:experiments/(?:{_EXPERIMENTS})|runs/(?:{_RUNS})|registered-models/(?:{_REGISTERED})"
     rf"|model-versions/(?:{_VERSIONS})|logged-models/(?:search|[\w-]+|[\w-]+/tags|[\w-]+/tags/[^/]+))"
     r"|3\.0/mlflow/(?:datasets/search|issues/search|traces/(?:search|metrics|batchGetInfos)|ui-telemetry))"
 )
 # MLflow's assistant runs commands on this machine, and its proxy asks other servers.
-_CLOSED = re.compile(r"/(?:ajax-)?api/(?:3\.0/mlflow/assistant|2\.0/mlflow/gateway-proxy)")
+_DENIED = re.compile(r"/(?:ajax-)?api/(?:3\.0/mlflow/assistant|2\.0/mlflow/gateway-proxy)")
 
 
 def is_open(method: str, path: str) -> bool:
-    """Whether a request is allowed: it reads, or changes records of runs and models."""
+    """Whether a request is allowed: it only reads, or it changes records of runs and models."""
     if method in ("GET", "HEAD", "OPTIONS"):
-        return not _CLOSED.match(path)
-    return bool(_OPEN.fullmatch(path))
+        return not _DENIED.match(path)
+    return bool(_ALLOWED.fullmatch(path))
 
 
-def keep_artifacts_together(store: Any) -> None:
+def refuse_other_artifact_locations(store: Any) -> None:
     """Make MLflow's store refuse experiments with artifacts outside its own root, whose files the page would show."""
     from mlflow.exceptions import MlflowException
     from mlflow.protos.databricks_pb2 import PERMISSION_DENIED
@@ -75,7 +75,7 @@ PASSWORD = "mlflow.password"
 SHUTDOWN_SECONDS = 3
 TRAINING = "workflowType=machine_learning"
 
-# The view that the page opens on: these figures of the runs of systems, those that there are, in this order.
+# The initial view of the page: those of these figures that the runs of systems have, in this order.
 VIEW = "systems"
 SYSTEMS = "tags.kind = 'system'"
 COLUMNS = ("test/BLEU", "test/chrF", "test/ROUGE-L", "test/adherence", "dev_bits_per_character", "finetune/seconds")
@@ -144,8 +144,8 @@ def serve(home: Path, port: int, say: Callable[[str], None], uri: str | None = N
 
 def addresses(server: Server) -> dict[str, str]:
     """Addresses in MLflow's page: systems of the newest experiment, its last run's report, and registered models."""
-    with server.answering(), server.alone():
-        server.settle_kinds()
+    with server.answering(), server.exclusive():
+        server.set_experiment_kinds()
         run = next(iter(server.recent(1)), None)
         if run is None:
             return {"experiments": "experiments"}
@@ -179,12 +179,12 @@ def password_in(file: Path) -> str:
     """The password in a file, which is created if absent. Raises UserError if others could read it."""
     if not file.exists():
         make_private(file, f"{secrets.token_urlsafe(24)}\n")
-    with file.open(encoding="ascii") as held:
-        state = os.fstat(held.fileno())
-        password = held.read().strip()
+    with file.open(encoding="ascii") as opened:
+        state = os.fstat(opened.fileno())
+        password = opened.read().strip()
     if state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & 0o077 or not password:
-        what = "is not yours alone to read" if password else "is empty"
-        raise UserError(what, where=str(file), hint="Remove it: a new password is made then.")
+        problem = "is not yours alone to read" if password else "is empty"
+        raise UserError(problem, where=str(file), hint="Remove it: a new password is made then.")
     return password
 
 
@@ -193,8 +193,8 @@ def _listening(port: int) -> Iterator[socket.socket]:
     try:
         listening = socket.create_server((HOST, port))
     except OSError as error:
-        what = f"cannot listen there: {error.strerror}"
-        raise OperationalError(what, where=f"{HOST}:{port}", hint="Give another --port.") from error
+        message = f"cannot listen there: {error.strerror}"
+        raise OperationalError(message, where=f"{HOST}:{port}", hint="Give another --port.") from error
     with listening:
         yield listening
 
@@ -202,14 +202,14 @@ def _listening(port: int) -> Iterator[socket.socket]:
 def _mlflow(server: Server) -> ASGIApp:
     """MLflow's application on the database and artifacts of a home; artifacts elsewhere are refused."""
     os.environ.update(ENVIRONMENT)
-    import uvicorn  # noqa: F401  MLflow reads off this that it is served
+    import uvicorn  # noqa: F401  by this module MLflow recognises that it is served
     from mlflow.server import handlers
     from mlflow.server.constants import ARTIFACT_ROOT_ENV_VAR, BACKEND_STORE_URI_ENV_VAR
 
     artifacts = (server.home / ARTIFACTS).as_uri()
     os.environ.update({BACKEND_STORE_URI_ENV_VAR: server.uri, ARTIFACT_ROOT_ENV_VAR: artifacts})
     handlers.initialize_backend_stores(server.uri, default_artifact_root=artifacts)
-    keep_artifacts_together(handlers._get_tracking_store())
+    refuse_other_artifact_locations(handlers._get_tracking_store())
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of MLflow's, about Starlette

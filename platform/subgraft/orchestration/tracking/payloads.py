@@ -23,14 +23,14 @@ SYSTEM, TRAINED, TEST = "system", "finetune", "test"
 UPSTREAM_AFTER = "upstream_after"
 # Prefixes of tags: full fingerprints of a run's own steps, and first digits of the fingerprints of cached steps.
 FINGERPRINT, CACHED = "fingerprint", "found"
-SHORT = 12
-_PER_TAG = 300
+SHORT_LENGTH = 12
+_FINGERPRINTS_PER_TAG = 300
 
 
 def cached_tags(fingerprints: list[str]) -> dict[str, str]:
     """Tags that list the cached artifacts that a run used, in as few tags as their length allows."""
-    short = [one[:SHORT] for one in fingerprints]
-    parts = [short[start : start + _PER_TAG] for start in range(0, len(short), _PER_TAG)]
+    short = [fingerprint[:SHORT_LENGTH] for fingerprint in fingerprints]
+    parts = [short[start : start + _FINGERPRINTS_PER_TAG] for start in range(0, len(short), _FINGERPRINTS_PER_TAG)]
     return {f"{CACHED}.{number}": " ".join(part) for number, part in enumerate(parts, 1)}
 
 
@@ -39,7 +39,7 @@ def fingerprints_in(tags: Mapping[str, str]) -> Iterator[str]:
     for name, value in tags.items():
         head, _, _ = name.partition(".")
         if head in (FINGERPRINT, CACHED):
-            yield from (one[:SHORT] for one in value.split())
+            yield from (fingerprint[:SHORT_LENGTH] for fingerprint in value.split())
 
 
 def source_tags(provenance: Provenance) -> Mapping[str, str]:
@@ -71,7 +71,7 @@ ARTIFACTS = "artifacts"
 CURVE = "curve.json"
 # A point of a curve: its name, its value, when it was measured (milliseconds since the epoch), and the training step.
 Point: TypeAlias = tuple[str, float, int, int]
-_NOT_IN_NAMES = re.compile(r"[^\w\-. :/]")
+_INVALID_CHARACTERS = re.compile(r"[^\w\-. :/]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +89,16 @@ class StepPayload:
         flat = flatten(summary)
         numbers = {name: float(value) for name, value in flat.items() if isinstance(value, int | float)}
         texts = {name: str(value) for name, value in flat.items() if name not in numbers}
-        about = {"device": record.provenance.device, "digest": record.digest}
-        return cls({**numbers, "seconds": record.seconds}, about | texts, files)
+        provenance = {"device": record.provenance.device, "digest": record.digest}
+        return cls({**numbers, "seconds": record.seconds}, provenance | texts, files)
 
 
 def scores_in(record: Record) -> dict[str, float]:
     """The scores among the numbers of an evaluation: those with a signature, or all if none has one."""
-    numbers, signed = StepPayload.of(record).numbers, record.summary.get("signatures")
-    if not isinstance(signed, dict):
+    numbers, signatures = StepPayload.of(record).numbers, record.summary.get("signatures")
+    if not isinstance(signatures, dict):
         return {name: value for name, value in numbers.items() if name != "seconds"}
-    return {name: value for name, value in numbers.items() if name in signed}
+    return {name: value for name, value in numbers.items() if name in signatures}
 
 
 def curve_of(store: Store, step: Step, now: int) -> Iterator[Point]:
@@ -135,9 +135,9 @@ def milliseconds_now() -> int:
     return int(time.time() * 1000)
 
 
-def in_names(text: str) -> str:
+def to_metric_name(text: str) -> str:
     """The text as part of a metric's name, without the characters that MLflow refuses."""
-    return _NOT_IN_NAMES.sub("_", text)
+    return _INVALID_CHARACTERS.sub("_", text)
 
 
 def table(rows: dict[str, dict[str, float]], first: str) -> str:
@@ -156,7 +156,7 @@ CORPUS = "corpus"
 DIGEST_LENGTH = 32  # MLflow takes 36 characters at most
 
 
-def described(record: Record, directory: Path, contexts: Mapping[str, str]) -> list[Mapping[str, str]]:
+def describe_datasets(record: Record, directory: Path, contexts: Mapping[str, str]) -> list[Mapping[str, str]]:
     """The splits of a corpus as MLflow datasets; `contexts` has the context of each split (`training`, ...)."""
     sizes = record.summary.get("sizes")
     splits = [split for split in contexts if isinstance(sizes, Mapping) and sizes.get(split)]

@@ -15,11 +15,11 @@ from subgraft.evaluation.metrics.sentence_statistics import FloatArray, sentence
 from subgraft.evaluation.metrics.significance import Claim, Comparison, compare
 from subgraft.orchestration.tracking.model_registry import CANDIDATE, CHAMPION, RegisteredVersion, Registry
 
-# The selection of a registered model, from its tags: the test set may judge it only if dev selected it. Which score of
-# which split chose a version: `dev BLEU`, `dev chrF`.
-CHOSEN_BY, ON_DEV = "chosen_by", "dev "
+# The tag with the split and the score that selected a version: `dev BLEU`, `dev chrF`. Models can be compared on the
+# test set only if dev scores selected both.
+SELECTED_BY, ON_DEV = "chosen_by", "dev "
 TARGET_LANGUAGE = "target_language"
-# How its test set was translated: between two ways of decoding, a difference is not the models'.
+# Tags of the decoding of the test set: if they differ, a difference in scores is not due to the models.
 DECODING = ("beam", "max_length_ratio")
 # A registered model is one training. For its users it is enough that its outputs are better beyond the
 # sampling error of the test sentences; nothing is claimed about its method under other seeds.
@@ -32,7 +32,7 @@ class Requirement:
 
     Attributes:
         level: The two-sided p-value must be below it.
-        samples, seed: Of the paired bootstrap.
+        samples, seed: Settings of the paired bootstrap.
     """
 
     level: float = 0.05
@@ -42,8 +42,8 @@ class Requirement:
     def __post_init__(self) -> None:
         """Raises UserError if no difference, however large, could pass."""
         if self.level * (self.samples + 1) <= 1:
-            what = f"with {self.samples:,} samples no p-value is below {self.level:g}"
-            raise UserError(what, where="--level", hint="Ask for more --samples, or a higher level.")
+            message = f"with {self.samples:,} samples no p-value is below {self.level:g}"
+            raise UserError(message, where="--level", hint="Ask for more --samples, or a higher level.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def promote(registry: Registry, model: str, requirement: Requirement) -> Verdict
         return Verdict(candidate, None, None, promoted=True)
     if champion.number == candidate.number:
         return Verdict(candidate, champion, None, promoted=False)
-    _require_same_choice(candidate, champion)
+    _require_comparable(candidate, champion)
     comparison = _compare(registry, candidate, champion, requirement)
     better = comparison.difference > 0 and comparison.claim(requirement.level) in BETTER_CLAIMS
     registry.tag(candidate, _tags(candidate, champion, comparison, requirement, better))
@@ -81,11 +81,11 @@ def promote(registry: Registry, model: str, requirement: Requirement) -> Verdict
     return Verdict(candidate, champion, comparison, better)
 
 
-def _require_same_choice(candidate: RegisteredVersion, champion: RegisteredVersion) -> None:
+def _require_comparable(candidate: RegisteredVersion, champion: RegisteredVersion) -> None:
     for version in (candidate, champion):
-        if not version.tags.get(CHOSEN_BY, "").startswith(ON_DEV):
+        if not version.tags.get(SELECTED_BY, "").startswith(ON_DEV):
             raise UserError(
-                f"no tag says that dev scores chose it ({CHOSEN_BY}), so the test set may have done so",
+                f"no tag says that dev scores chose it ({SELECTED_BY}), so the test set may have done so",
                 where=version.uri,
                 hint="Run its experiment again: that registers it with all that is needed.",
             )
@@ -153,4 +153,4 @@ def _tags(
         "signature": signature("BLEU", candidate.tags.get(TARGET_LANGUAGE, "")),
         "promoted": better,
     }
-    return {f"promotion.{key}": one if isinstance(one, str) else json.dumps(one) for key, one in values.items()}
+    return {f"promotion.{key}": value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}

@@ -19,13 +19,13 @@ from urllib.parse import unquote, urlparse
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.locks import Lock
 from subgraft.orchestration.store.home import default_home, other_store_hint
-from subgraft.orchestration.tracking.database import make_or_check, settle
+from subgraft.orchestration.tracking.database import make_or_check, relocate_artifacts
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-MOST_TAGS = 100  # that MLflow accepts when a run is created
-LONGEST_VALUE = 5000
+MAX_TAGS = 100  # of a new run, by MLflow's limit
+MAX_VALUE_LENGTH = 5000
 PARENT = "mlflow.parentRunId"
 KEY = "subgraft.key"  # a unique tag: finds a run whose creation was not answered
 # MLflow's kind of an experiment with trainings. Without it the page guesses, and asks the user.
@@ -78,12 +78,12 @@ class Server:
         self.uri = tracking_uri(self.home, uri)
         self._experiments: dict[str, str] = {}
         database = Path(self.uri.removeprefix(SQLITE)) if self.is_file else None
-        with self.answering(), self.alone():
+        with self.answering(), self.exclusive():
             if database is not None:
                 make_or_check(database)
             self.client = MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
             if database is not None and database == self.home / database.name:
-                settle(database, self.home / ARTIFACTS)
+                relocate_artifacts(database, self.home / ARTIFACTS)
 
     @property
     def is_file(self) -> bool:
@@ -91,7 +91,7 @@ class Server:
         return self.uri.startswith(SQLITE)
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """Exclusive access within the block, among processes that share an SQLite file."""
         if not self.is_file:
             yield
@@ -108,43 +108,45 @@ class Server:
         try:
             yield
         except (MlflowException, SQLAlchemyError) as error:
-            said = str(error).strip().splitlines()[0].split(". ")[0]
+            reason = str(error).strip().splitlines()[0].split(". ")[0]
             if self.is_file:
                 hint = "It may be locked or damaged: try again, or put a copy of it back."
-                if "database schema" in said:
+                if "database schema" in reason:
                     hint = f"Use the MLflow that wrote it; or copy it first, then run: mlflow db upgrade {self.uri}"
-                raise OperationalError(f"cannot be used: {said}", where=self.uri, hint=hint) from error
+                raise OperationalError(f"cannot be used: {reason}", where=self.uri, hint=hint) from error
             hint = "Check that it runs, and that MLFLOW_TRACKING_URI is right."
-            raise OperationalError(f"the tracking server does not answer: {said}", where=self.uri, hint=hint) from error
+            raise OperationalError(
+                f"the tracking server does not answer: {reason}", where=self.uri, hint=hint
+            ) from error
 
     def find(self, run: str) -> TrackedRun:
         """A parent run by id, or the newest by name, in all experiments. Raises UserError with the existing runs."""
-        named, recent = self._newest(f"attributes.run_name = '{_quoted(run)}'"), self._newest()
-        for candidate in (*named, *recent):
+        same_name, recent = self._newest(f"attributes.run_name = '{_strip_quotes(run)}'"), self._newest()
+        for candidate in (*same_name, *recent):
             if PARENT not in candidate.data.tags and run in (candidate.info.run_id, candidate.info.run_name):
-                return _tracked(candidate)
+                return _to_tracked_run(candidate)
         names = (candidate.info.run_name for candidate in recent if PARENT not in candidate.data.tags)
-        known = ", ".join(dict.fromkeys(names)) or "none"
-        raise UserError(f"there is no run '{run}'", where=self.uri, hint=f"runs: {known}")
+        existing = ", ".join(dict.fromkeys(names)) or "none"
+        raise UserError(f"there is no run '{run}'", where=self.uri, hint=f"runs: {existing}")
 
     def children(self, run: TrackedRun) -> Iterator[TrackedRun]:
         """The stages of a run, in the order they were started."""
-        experiments, below = [self.client.get_run(run.id).info.experiment_id], f"tags.`{PARENT}` = '{run.id}'"
+        experiments, condition = [self.client.get_run(run.id).info.experiment_id], f"tags.`{PARENT}` = '{run.id}'"
         oldest_first = ["attributes.start_time ASC"]
-        yield from map(_tracked, pages(self.client.search_runs, experiments, below, order_by=oldest_first))
+        yield from map(_to_tracked_run, pages(self.client.search_runs, experiments, condition, order_by=oldest_first))
 
     def recent(self, count: int) -> list[TrackedRun]:
         """The newest parent runs of all experiments, newest first."""
-        return [_tracked(run) for run in self._newest() if PARENT not in run.data.tags][:count]
+        return [_to_tracked_run(run) for run in self._newest() if PARENT not in run.data.tags][:count]
 
     def figures_of(self, experiment: str, condition: str) -> set[str]:
-        """The names of all figures that the newest runs of an experiment have, of those that meet a condition."""
+        """The names of all figures of the newest runs of an experiment that meet a condition."""
         return {name for run in self._newest(condition, [experiment]) for name in run.data.metrics}
 
     def _newest(self, condition: str = "", experiments: list[str] | None = None) -> Sequence[Run]:
         """The newest runs that meet a condition, of these experiments or of all, the newest first."""
-        chosen = experiments or [experiment.experiment_id for experiment in self.client.search_experiments()]
-        return self.client.search_runs(chosen, condition, order_by=["attributes.start_time DESC"])
+        searched = experiments or [experiment.experiment_id for experiment in self.client.search_experiments()]
+        return self.client.search_runs(searched, condition, order_by=["attributes.start_time DESC"])
 
     def fetch(self, source: str, target: Path) -> Path:
         """The directory of artifacts at a URI: itself if it is on this machine, else a copy at `target`."""
@@ -178,31 +180,31 @@ class Server:
         from mlflow.entities import Param
 
         tags = {**({KEY: key} if key else {}), **({} if parent is None else {PARENT: parent}), **tags}
-        first = dict(list(tags.items())[:MOST_TAGS])
+        first = dict(list(tags.items())[:MAX_TAGS])
         experiment_id = self._experiment(experiment)
         run_id = self._with_key(experiment_id, key) if again and key else None
         if run_id is None:
-            run_id = _answered(self.client.create_run(experiment_id, time, first, run_name=name).info.run_id)
-        values = [Param(name, value[:LONGEST_VALUE]) for name, value in params.items()]
+            run_id = _require_id(self.client.create_run(experiment_id, time, first, run_name=name).info.run_id)
+        values = [Param(name, value[:MAX_VALUE_LENGTH]) for name, value in params.items()]
         self.client.log_batch(run_id, params=values)
         return run_id
 
     def _with_key(self, experiment_id: str, key: str) -> str | None:
-        runs = self.client.search_runs([experiment_id], f"tags.`{KEY}` = '{_quoted(key)}'", max_results=1)
-        return _answered(runs[0].info.run_id) if runs else None
+        runs = self.client.search_runs([experiment_id], f"tags.`{KEY}` = '{_strip_quotes(key)}'", max_results=1)
+        return _require_id(runs[0].info.run_id) if runs else None
 
     def _experiment(self, name: str) -> str:
         if name not in self._experiments:
             existing = self.client.get_experiment_by_name(name)
             if existing is not None:
-                self._experiments[name] = _answered(existing.experiment_id)
+                self._experiments[name] = _require_id(existing.experiment_id)
             else:
                 location = (self.home / ARTIFACTS).as_uri() if self.is_file else None
-                made = self.client.create_experiment(name, artifact_location=location, tags=dict([KIND]))
-                self._experiments[name] = _answered(made)
+                created = self.client.create_experiment(name, artifact_location=location, tags=dict([KIND]))
+                self._experiments[name] = _require_id(created)
         return self._experiments[name]
 
-    def settle_kinds(self) -> None:
+    def set_experiment_kinds(self) -> None:
         """Set the kind of experiments without one, so that MLflow's page opens them on their runs."""
         for experiment in self.client.search_experiments():
             if KIND[0] not in experiment.tags:
@@ -219,13 +221,13 @@ class Server:
         """Tags added to a run."""
         from mlflow.entities import RunTag
 
-        self.client.log_batch(run_id, tags=[RunTag(name, value[:LONGEST_VALUE]) for name, value in tags.items()])
+        self.client.log_batch(run_id, tags=[RunTag(name, value[:MAX_VALUE_LENGTH]) for name, value in tags.items()])
 
     def log_artifacts(self, run_id: str, directory: Path, files: Iterable[str], folder: str = "") -> None:
         """Copy files of a directory to the run's artifacts, or to a folder of these."""
         for name in files:
-            within = (Path(folder) / name).parent.as_posix()
-            self.client.log_artifact(run_id, str(directory / name), None if within == "." else within)
+            target = (Path(folder) / name).parent.as_posix()
+            self.client.log_artifact(run_id, str(directory / name), None if target == "." else target)
 
     def log_datasets(self, run_id: str, datasets: Iterable[Mapping[str, str]]) -> None:
         """Log the datasets of a run: `name`, `digest`, `source`, `schema`, `profile` and, as a tag, `context`."""
@@ -258,20 +260,23 @@ class Server:
             experiment = run.info.experiment_id
             source = {name: value for name, value in run.data.tags.items() if name.startswith("mlflow.source.")}
             (logged, *_) = (*self.client.search_logged_models([experiment], f"source_run_id = '{run_id}'"), None)
-            made = logged or self.client.create_logged_model(experiment, name, run_id, {**source, **tags})
-            model_id = _answered(made.model_id)
+            model = logged or self.client.create_logged_model(experiment, name, run_id, {**source, **tags})
+            model_id = _require_id(model.model_id)
             self.client.finalize_logged_model(model_id, "READY")
             self.client.log_outputs(run_id, [LoggedModelOutput(model_id, 0)])
-        of = dict(zip(("dataset_name", "dataset_digest"), dataset or (), strict=False))
-        points = [Metric(key, float(value), time, step, model_id=model_id, **of) for key, value, time, step in scores]
+        dataset_fields = dict(zip(("dataset_name", "dataset_digest"), dataset or (), strict=False))
+        points = [
+            Metric(key, float(value), time, step, model_id=model_id, **dataset_fields)
+            for key, value, time, step in scores
+        ]
         if points:
             self.client.log_batch(run_id, metrics=points)
 
     def model_of(self, run_id: str) -> str | None:
         """The id of the model that a run has trained, where it was logged."""
         outputs = self.client.get_run(run_id).outputs
-        made = outputs.model_outputs if outputs else []
-        return made[0].model_id if made else None
+        models = outputs.model_outputs if outputs else []
+        return models[0].model_id if models else None
 
     def end(self, run_id: str, status: str, time: int) -> None:
         """status: FINISHED, FAILED or KILLED."""
@@ -280,7 +285,7 @@ class Server:
 
 @contextlib.contextmanager
 def recording_server() -> Iterator[Server]:
-    """The server that the runs of this store are recorded on.
+    """The server on which the runs of this store are recorded.
 
     Raises UserError if nothing has been recorded yet, OperationalError if the server does not answer.
     """
@@ -306,25 +311,25 @@ def is_refusal(error: Exception) -> bool:
     if not isinstance(error, MlflowException):
         return isinstance(error, FileNotFoundError | KeyError)
     # A status without MLflow's own answer comes from a proxy before it.
-    elsewhere = error.message.startswith(NO_ANSWER)
+    from_proxy = error.message.startswith(NO_ANSWER)
     cause = error.__cause__
-    broken = isinstance(cause, SQLAlchemyError) and not isinstance(cause, DataError | IntegrityError)
-    return error.error_code in REFUSALS and not elsewhere and not broken
+    database_failure = isinstance(cause, SQLAlchemyError) and not isinstance(cause, DataError | IntegrityError)
+    return error.error_code in REFUSALS and not from_proxy and not database_failure
 
 
-def _answered(identity: str) -> str:
+def _require_id(identity: str) -> str:
     """An id from a server's answer. Raises OperationalError if the answer has none."""
     if not identity:
         raise OperationalError("the tracking server's answer is incomplete")
     return identity
 
 
-def _quoted(name: str) -> str:
+def _strip_quotes(name: str) -> str:
     """A name for use inside a filter's quotes, without quotes of its own."""
     return name.replace("'", "")
 
 
-def _tracked(run: Run) -> TrackedRun:
+def _to_tracked_run(run: Run) -> TrackedRun:
     tags, metrics = dict(run.data.tags), dict(run.data.metrics)
     return TrackedRun(run.info.run_id, run.info.run_name, tags, metrics, run.info.experiment_id)
 

@@ -22,14 +22,21 @@ from subgraft.orchestration.store.step import Step, flatten
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking import outbox, payloads
 from subgraft.orchestration.tracking.model_registry import RegisterModel
-from subgraft.orchestration.tracking.payloads import FINGERPRINT, SYSTEM, TEST, TRAINED, in_names, milliseconds_now
+from subgraft.orchestration.tracking.payloads import (
+    FINGERPRINT,
+    SYSTEM,
+    TEST,
+    TRAINED,
+    milliseconds_now,
+    to_metric_name,
+)
 from subgraft.orchestration.tracking.server import tracking_uri
 
 PARENT = "invocation"
 # Tags that identify the step of a run.
 IDENTITY = ("stage", FINGERPRINT, "git_commit")
-MEANS = "Test scores, each the mean over the seeds. The report tests their significance."
-READ = {"train": "training", "dev": "validation", "test": "test"}
+MEANS_NOTE = "Test scores, each the mean over the seeds. The report tests their significance."
+DATASET_CONTEXTS = {"train": "training", "dev": "validation", "test": "test"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,22 +120,22 @@ class Tracker(Observer):
         self._say = say
         self._experiment = experiment
         self._outbox = _new_outbox(store)
-        self._lost = False
+        self._reported_loss = False
         self._last_start = 0
         self._cached: dict[str, None] = {}  # in order
         self._made: set[str] = set()
-        self._above: dict[str, str] = {}
+        self._parents: dict[str, str] = {}
         self._last_points: dict[tuple[str, str], int] = {}
         self._systems: list[tuple[SystemRun, _Run]] = []
-        self._places: dict[str, list[tuple[_Run, str]]] = defaultdict(list)  # by fingerprint: runs and parts
+        self._appearances: dict[str, list[tuple[_Run, str]]] = defaultdict(list)  # by fingerprint: runs and parts
         if report:
-            self._places[report.fingerprint].append((_Run(PARENT, started=True), ""))
+            self._appearances[report.fingerprint].append((_Run(PARENT, started=True), ""))
         for system in systems:
             run = _Run(f"{SYSTEM}/{system.system}/{system.seed}", system)
             self._systems.append((system, run))
             for part, step in system.parts.items():
-                self._places[step.fingerprint].append((run, part))
-        self._of_others: dict[str, _Run] = {}
+                self._appearances[step.fingerprint].append((run, part))
+        self._other_runs: dict[str, _Run] = {}
         provenance = Provenance.here()
         self._source = payloads.source_tags(provenance)
         self._start(PARENT, None, self.name, params or {}, {"argv": " ".join(provenance.argv), **(tags or {})})
@@ -138,7 +145,7 @@ class Tracker(Observer):
         """A system's run gets the figures of cached steps too, so that it is complete."""
         self._note(outbox.Need(step.fingerprint))
         self._cached[step.fingerprint] = None
-        if step.fingerprint not in self._places:
+        if step.fingerprint not in self._appearances:
             return
         for run, part in self._started_runs(step):
             run.cached.add(part)
@@ -156,12 +163,12 @@ class Tracker(Observer):
         self.started(step)
         # A resumed training repeats the steps after its checkpoint.
         curves = {name: (step.fingerprint, name) for name in event.values}
-        fresh = [name for name, curve in curves.items() if event.step > self._last_points.get(curve, -1)]
-        self._last_points.update((curves[name], event.step) for name in fresh)
+        new = [name for name, curve in curves.items() if event.step > self._last_points.get(curve, -1)]
+        self._last_points.update((curves[name], event.step) for name in new)
         now = int(event.time * 1000)
-        for run, part in self._started_runs(step) if fresh else ():
-            before = f"{part}/" if part not in ("", TRAINED) else ""
-            points = [(f"{before}{name}", event.values[name], now, event.step) for name in fresh]
+        for run, part in self._started_runs(step) if new else ():
+            prefix = f"{part}/" if part not in ("", TRAINED) else ""
+            points = [(f"{prefix}{name}", event.values[name], now, event.step) for name in new]
             self._note(outbox.LogMetrics(run.key, points))
 
     def warned(self, step: Step, event: Warned) -> None:
@@ -176,9 +183,9 @@ class Tracker(Observer):
 
     def failed(self, step: Step, error: BaseException) -> None:
         self.started(step)
-        said = str(error) or type(error).__name__
+        message = str(error) or type(error).__name__
         for run, part in self._started_runs(step):
-            self._note(outbox.SetTags(run.key, {"error": f"{part}: {said}" if part else said}))
+            self._note(outbox.SetTags(run.key, {"error": f"{part}: {message}" if part else message}))
             if run.key != PARENT:
                 self._end(run, "FAILED" if isinstance(error, Exception) else "KILLED")
 
@@ -198,7 +205,7 @@ class Tracker(Observer):
 
     def nest(self, step: Step, run: str) -> None:
         """Put a stage's run below a child run, unless it has a parent already."""
-        self._above.setdefault(step.fingerprint, run)
+        self._parents.setdefault(step.fingerprint, run)
 
     def register(
         self,
@@ -218,17 +225,17 @@ class Tracker(Observer):
         record = self._store.find(step)
         if record is None:
             raise ValueError(f"{step.name} has no artifact")
-        described = {"fingerprint": step.fingerprint, **step.labels, **(tags or {})}
+        all_tags = {"fingerprint": step.fingerprint, **step.labels, **(tags or {})}
         directory = str(self._store.path(step))
         texts = str(self._store.path(evaluation)) if evaluation else ""
-        run, _ = self._places_of(step)[0]
+        run, _ = self._appearances_of(step)[0]
         self._begin(run, step)
-        self._note(RegisterModel(run.key, model, directory, record.digest, list(aliases), described, card, texts))
+        self._note(RegisterModel(run.key, model, directory, record.digest, list(aliases), all_tags, card, texts))
 
     def close(self, status: str = "FINISHED") -> bool:
         """End the parent run (FINISHED, FAILED, KILLED) and deliver; False, with one line, if some remains."""
         for _, run in self._systems:
-            if run.started:  # and its other steps were not made
+            if run.started:  # its other steps were not made
                 self._end(run, "KILLED")
         self._log_means()
         if self._cached or self._made:
@@ -248,25 +255,25 @@ class Tracker(Observer):
         try:
             self._outbox.append(operation)
         except OSError as error:  # a failure to record must not end the training
-            if not self._lost:
-                self._lost = True
+            if not self._reported_loss:
+                self._reported_loss = True
                 self._say(f"tracking: part of the record is lost ({self._outbox.path}: {error.strerror})")
 
-    def _places_of(self, step: Step) -> list[tuple[_Run, str]]:
+    def _appearances_of(self, step: Step) -> list[tuple[_Run, str]]:
         """The runs that show the step, each with its part in them."""
-        if step.fingerprint in self._places:
-            return self._places[step.fingerprint]
-        return [(self._of_others.setdefault(step.fingerprint, _Run(step.fingerprint)), "")]
+        if step.fingerprint in self._appearances:
+            return self._appearances[step.fingerprint]
+        return [(self._other_runs.setdefault(step.fingerprint, _Run(step.fingerprint)), "")]
 
     def _started_runs(self, step: Step) -> list[tuple[_Run, str]]:
-        """The step's runs and parts, after starting the runs; without systems' runs that have ended."""
-        places = [(run, part) for run, part in self._places_of(step) if not (run.system and run.ended)]
-        for run, _ in places:
+        """Start the runs that show the step, and return each with its part. Ended runs of systems are left out."""
+        appearances = [(run, part) for run, part in self._appearances_of(step) if not (run.system and run.ended)]
+        for run, _ in appearances:
             self._begin(run, step)
-        return places
+        return appearances
 
     def _begin(self, run: _Run, step: Step) -> None:
-        """Start a run, unless it has started before; `step` is the step of a run of its own."""
+        """Start a run, unless it has started before; `step` is the step of a run outside the systems."""
         if run.started:
             return
         run.started = True
@@ -274,7 +281,7 @@ class Tracker(Observer):
             self._start(run.key, PARENT, run.system.name, run.system.params, run.system.tags)
             return
         identity = {"stage": step.stage.name, FINGERPRINT: step.fingerprint, "cached": "false"}
-        parent = self._above.get(step.fingerprint, PARENT)
+        parent = self._parents.get(step.fingerprint, PARENT)
         self._start(run.key, parent, step.name, step.recipe.model_dump(mode="json"), {**identity, **step.labels})
 
     def _start(
@@ -293,7 +300,7 @@ class Tracker(Observer):
             return
         self._note(outbox.LogMetrics(run.key, _points(payload.numbers, f"{part}/" if part else "")))
         if part:
-            tags = {in_names(f"{part}.{name}"): text for name, text in payload.texts.items()}
+            tags = {to_metric_name(f"{part}.{name}"): text for name, text in payload.texts.items()}
         else:  # a vocabulary's summary has a fingerprint, which must not replace the step's
             tags = {f"summary.{name}" if name in IDENTITY else name: text for name, text in payload.texts.items()}
         self._note(outbox.SetTags(run.key, tags))
@@ -314,7 +321,11 @@ class Tracker(Observer):
         """Add to a system's run whether all of it was cached, its datasets, and the model that it trained."""
         self._note(outbox.SetTags(run.key, {"cached": str(run.cached >= system.parts.keys()).lower()}))
         records = [(record, self._store.path(step)) for step in system.corpora if (record := self._store.find(step))]
-        datasets = [dataset for record, path in records for dataset in payloads.described(record, path, READ)]
+        datasets = [
+            dataset
+            for record, path in records
+            for dataset in payloads.describe_datasets(record, path, DATASET_CONTEXTS)
+        ]
         if datasets:
             self._note(outbox.LogDatasets(run.key, datasets))
         if TRAINED not in run.done:
@@ -328,8 +339,10 @@ class Tracker(Observer):
             "directory": str(self._store.path(step)),
         }
         points = _points(payloads.scores_in(run.done[TEST]), f"{TEST}/") if TEST in run.done else []
-        tested = next(((one["name"], one["digest"]) for one in datasets if one["context"] == "test"), None)
-        self._note(outbox.LogModel(run.key, in_names(system.name).replace(".", "_"), tags, points, tested))
+        test_dataset = next(
+            ((dataset["name"], dataset["digest"]) for dataset in datasets if dataset["context"] == "test"), None
+        )
+        self._note(outbox.LogModel(run.key, to_metric_name(system.name).replace(".", "_"), tags, points, test_dataset))
 
     def _log_means(self) -> None:
         """Log each system's mean scores in the parent run, as metrics (`BLEU/mean`) and as its description."""
@@ -338,18 +351,19 @@ class Tracker(Observer):
             if TEST in run.done:
                 by_system[system.system].append(payloads.scores_in(run.done[TEST]))
         means = {
-            name: {score: fmean(one[score] for one in seeds) for score in seeds[0]} for name, seeds in by_system.items()
+            name: {score: fmean(seed_scores[score] for seed_scores in seeds) for score in seeds[0]}
+            for name, seeds in by_system.items()
         }
         numbers = {f"{score}/{name}": value for name, scores in means.items() for score, value in scores.items()}
         if numbers:
             self._note(outbox.LogMetrics(PARENT, _points(numbers)))
-            note = f"{MEANS}\n\n{payloads.table(means, 'system')}"
+            note = f"{MEANS_NOTE}\n\n{payloads.table(means, 'system')}"
             self._note(outbox.SetTags(PARENT, {"mlflow.note.content": note}))
 
 
-def _points(numbers: Mapping[str, float], before: str = "") -> list[payloads.Point]:
-    """Figures of now, as points of curves with one point."""
-    return [(in_names(f"{before}{name}"), value, milliseconds_now(), 0) for name, value in numbers.items()]
+def _points(numbers: Mapping[str, float], prefix: str = "") -> list[payloads.Point]:
+    """Figures as curves with one point, at the current time."""
+    return [(to_metric_name(f"{prefix}{name}"), value, milliseconds_now(), 0) for name, value in numbers.items()]
 
 
 def _new_outbox(store: Store) -> outbox.Outbox:
@@ -357,5 +371,5 @@ def _new_outbox(store: Store) -> outbox.Outbox:
     try:
         return outbox.Outbox.create(folder)
     except OSError as error:
-        what, hint = f"cannot write there: {error.strerror}", "set SUBGRAFT_HOME to a place that can be written to"
-        raise OperationalError(what, where=str(folder), hint=hint) from error
+        message, hint = f"cannot write there: {error.strerror}", "set SUBGRAFT_HOME to a place that can be written to"
+        raise OperationalError(message, where=str(folder), hint=hint) from error

@@ -81,7 +81,7 @@ class ReversedRecipe(Recipe):
 
 
 class TextPart(Settings):
-    """The part `number`, from 0, of `size` lines of a text in an order drawn with `seed`."""
+    """The part with index `number` of a text, shuffled with `seed` and split into parts of `size` lines."""
 
     size: int
     number: int
@@ -98,10 +98,10 @@ class BackTranslatedRecipe(Recipe):
         max_length_ratio: Bytes of a translation per byte of the text.
         engine: Of the search.
         part: The lines that are translated; None for all.
-        min_count: Only tokens are generated that occur so many times in the text of the other side; None for all.
+        min_count: Only tokens that occur at least this often in the text of the other side are generated; None for all.
         tag: Whether sources start with the tag of back-translations.
         model: The model's name; not in the fingerprint.
-        batch_size: Sentences that are searched at once; not in the fingerprint.
+        batch_size: Sentences per batch of the search; not in the fingerprint.
     """
 
     languages: Languages

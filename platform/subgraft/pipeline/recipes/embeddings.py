@@ -148,9 +148,10 @@ class VocadtRecipe(TrainedRecipe):
     max_train_examples: int | None = None
 
     def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
-        """Old and new embeddings are held in addition to the model's; a weight is trained for each pair of a new and an
-        old token, twice with an untied output projection. An upper bound: as if all tokens were new, and the text had
-        all old ones.
+        """Old and new embeddings, and a weight for each pair of a new and an old token.
+
+        The embeddings are held in addition to the model's. An untied output projection doubles the weights. This is an
+        upper bound: as if all tokens were new, and all old tokens occurred in the text.
         """
         old, held, trained = sizes.tables("model"), 0, 0
         for side in self.sides:

@@ -65,13 +65,13 @@ class LikelihoodRecipe(Recipe):
 
 
 class SeenPairsRecipe(Recipe):
-    """How many of the first `test_sentences` test pairs of the input `corpus`, or of all, the other inputs have."""
+    """How many test pairs of the input `corpus` occur in the other inputs, among the first `test_sentences` or all."""
 
     test_sentences: int | None = None
 
 
 class Design(Settings):
-    """The place of a system in a sweep: what it shares with others, and how long its generator was trained.
+    """A system's position in a sweep: the settings that it shares with others, and its generator's training steps.
 
     Attributes:
         family: The settings that the system shares with others of a sweep, in words.

@@ -55,7 +55,7 @@ class BuildRecipe(Recipe):
 
 
 class SavedWeightsRecipe(Recipe):
-    """The weights of the input `model`, a pretraining, after so many updates."""
+    """The weights of the input `model`, a pretraining, after `step` updates."""
 
     step: int
 
@@ -110,7 +110,7 @@ class SourceEncoderRecipe(Recipe):
 
 
 class ContextRecipe(Recipe):
-    """The input `model` with an encoder that reads sentences before.
+    """The input `model` with an encoder that reads the preceding sentences.
 
     Attributes:
         seed: Of the new weights.

@@ -53,14 +53,14 @@ class WithSource:
 
 @dataclass(frozen=True)
 class WithSourceEncoder:
-    """The input `model` behind a new encoder of so many layers, in the vocabulary of the input `encoder`."""
+    """The input `model` behind a new encoder with `layers` layers, in the vocabulary of the input `encoder`."""
 
     layers: int
 
 
 @dataclass(frozen=True)
 class WithContext:
-    """The input `model` with an encoder that reads so many sentences before."""
+    """The input `model` with an encoder that reads the `sentences` preceding sentences."""
 
     sentences: int
 

@@ -21,7 +21,7 @@ from subgraft.pipeline.recipes.recipe import FromSettings, ModelChange, Recipe, 
 
 
 class KnownSizes(Protocol):
-    """Sizes of a training step's inputs, as far as they are known before it runs."""
+    """Those sizes of a training step's inputs that are known before it runs."""
 
     @property
     def width(self) -> int:
@@ -48,9 +48,12 @@ class KnownSizes(Protocol):
 
 
 class ExtraParameters(NamedTuple):
-    """Parameters of a training in addition to its model's: how many are held in memory, and how many are trained.
+    """Parameters of a training in addition to its model's.
 
-    If not `exact`, the counts are upper bounds.
+    Attributes:
+        held: How many are held in memory.
+        trained: How many are trained.
+        exact: Whether the counts are exact, or else upper bounds.
     """
 
     held: int = 0
@@ -146,7 +149,9 @@ class PretrainRecipe(TrainedRecipe):
     @property
     def further_corpora(self) -> dict[str, str]:
         """The names of the corpora of single objectives, by kind; they are the inputs `corpus/KIND`."""
-        return {each.kind: each.corpus for each in self.objectives if isinstance(each, PairTaskSettings)}
+        return {
+            objective.kind: objective.corpus for objective in self.objectives if isinstance(objective, PairTaskSettings)
+        }
 
 
 class FirstPhase(Settings):
@@ -234,8 +239,8 @@ class FinetuneRecipe(TrainedRecipe):
     @property
     def text_role(self) -> str:
         """The role of the input with text in addition to the task's corpus."""
-        made = self.text_objective is not None and self.text_objective.needs_pairs
-        return "synthetic" if made else "text"
+        is_synthetic = self.text_objective is not None and self.text_objective.needs_pairs
+        return "synthetic" if is_synthetic else "text"
 
     @property
     def frozen_embedding_sides(self) -> tuple[SideName, ...]:
@@ -250,11 +255,11 @@ class FinetuneRecipe(TrainedRecipe):
 
         New rows that are trained alone are held in a copy of their embeddings.
         """
-        own = (
+        head = (
             self.objective.labels.head if isinstance(self.objective, LabelledSettings | LabelledPairsSettings) else None
         )
-        if own is not None and self.training.train != "adapters":
-            new = own.parameters(sizes.width, 2)
+        if head is not None and self.training.train != "adapters":
+            new = head.parameters(sizes.width, 2)
             return ExtraParameters(held=new, trained=new, exact=False)
         if self.training.train == "new-rows" and self.new_rows is not None:
             return sizes.new_rows(self.new_rows.sides, self.new_rows.copy_shared_tokens)
@@ -307,13 +312,13 @@ class MultitaskRecipe(FinetuneRecipe):
     @property
     def by_task(self) -> dict[str, MultitaskRecipe]:
         """The same training on each task alone; that of `objective` is the first, as OWN."""
-        whole = self.training.model_copy(update={"max_train_examples": None})
-        alone = self.model_copy(update={"tasks": {}})
+        all_examples = self.training.model_copy(update={"max_train_examples": None})
+        single_task = self.model_copy(update={"tasks": {}})
         others = {
-            name: alone.model_copy(update={"objective": objective, "training": whole})
+            name: single_task.model_copy(update={"objective": objective, "training": all_examples})
             for name, objective in self.tasks.items()
         }
-        return {OWN: alone, **others}
+        return {OWN: single_task, **others}
 
     def corpus_of(self, part: str) -> str:
         """The role of the input with the examples of a task."""

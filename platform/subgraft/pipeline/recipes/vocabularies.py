@@ -42,7 +42,7 @@ class AdaptedVocabularyRecipe(Recipe):
         side: Of the corpus, or both for a shared vocabulary.
         model_side: The side of the input `model` whose vocabulary it is, if there is no input `vocabulary`.
         added: Number of subwords to add; None trims the vocabulary.
-        min_count: Subwords that the text has fewer times are not added, or are removed.
+        min_count: Subwords that occur less often in the text are not added, or are removed.
     """
 
     side: Literal["source", "target", "both"]

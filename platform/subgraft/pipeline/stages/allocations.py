@@ -69,14 +69,14 @@ VOCABULARY = "vocabulary"
 
 def measure_capacity(recipe: recipes.CapacityRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     tokenizer = Tokenizer.load(recipe.place or inputs[VOCABULARY])
-    corpora = {language: Corpus.open(place) for language, place in inputs.items() if language != VOCABULARY}
+    corpora = {language: Corpus.open(path) for language, path in inputs.items() if language != VOCABULARY}
     capacities: dict[str, dict[str, dict[str, int | float]]] = {}
-    for done, (language, corpus) in enumerate(corpora.items(), 1):
+    for completed, (language, corpus) in enumerate(corpora.items(), 1):
         text = corpus.text_of("encoder")
         capacities[language] = {
             split: capacity(tokenizer, corpus.lines(split, text)).to_json() for split in corpus.splits
         }
-        context.progress(done, len(corpora), "languages")
+        context.progress(completed, len(corpora), "languages")
     record = {"size": len(tokenizer), "languages": capacities}
     (out / CAPACITY_RECORD).write_text(json.dumps(record) + "\n", encoding="utf-8")
     return {"size": len(tokenizer), "artifacts": [CAPACITY_RECORD]}
@@ -86,7 +86,7 @@ def read_capacity(directory: Path) -> tuple[int, dict[str, dict[str, Capacity]]]
     """The size of the vocabulary, and its capacity for each language, by split."""
     record = json_io.parse_object((directory / CAPACITY_RECORD).read_bytes())
     return record["size"], {
-        language: {split: Capacity.from_json(each) for split, each in splits.items()}
+        language: {split: Capacity.from_json(values) for split, values in splits.items()}
         for language, splits in record["languages"].items()
     }
 
@@ -94,7 +94,7 @@ def read_capacity(directory: Path) -> tuple[int, dict[str, dict[str, Capacity]]]
 def learn_joint_vocabulary(
     recipe: recipes.JointVocabularyRecipe, inputs: Inputs, out: Path, context: Context
 ) -> Summary:
-    corpora = {language: Corpus.open(place) for language, place in sorted(inputs.items())}
+    corpora = {language: Corpus.open(path) for language, path in sorted(inputs.items())}
     sizes = {language: corpus.size("train") for language, corpus in corpora.items()}
     texts = {language: partial(_lines, corpus) for language, corpus in corpora.items()}
     total = min(recipe.lines, sum(sizes.values()))
@@ -112,7 +112,7 @@ def learn_joint_vocabulary(
     try:
         tokenizer = learn_joint(sample(), size=recipe.size)
     except TooLargeError as error:
-        context.warn(f"the text of all languages together gives {error.possible:,} pieces, not {recipe.size:,}")
+        context.warn(f"the text of all languages together yields {error.possible:,} pieces, not {recipe.size:,}")
         tokenizer = learn_joint(sample(), size=error.possible)
     if recipe.kind == "bpe":
         # The allocated vocabulary segments by the probabilities of its pieces, so this one does too.
@@ -140,36 +140,41 @@ def measure_curve(recipe: recipes.CurveRecipe, inputs: Inputs, out: Path, contex
 
 def allocate(recipe: recipes.AllocationRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
-    curves = {language: MeasuredCurve.open(place) for language, place in sorted(inputs.items())}
+    curves = {language: MeasuredCurve.open(path) for language, path in sorted(inputs.items())}
     special = special_tokens(wordpiece=False, mask=recipe.mask, languages=recipe.codes, like=None)
     room = recipe.total - fixed_pieces(special, recipe.byte_fallback)
-    drawn = shares({name: each.curve.sentences for name, each in curves.items()}, recipe.language_exponent)
-    weights = {name: share**recipe.capacity_exponent for name, share in drawn.items()}
+    sampling_rates = shares(
+        {name: measured.curve.sentences for name, measured in curves.items()}, recipe.language_exponent
+    )
+    weights = {name: share**recipe.capacity_exponent for name, share in sampling_rates.items()}
     try:
-        chosen = choose({name: _candidate(each, weights[name]) for name, each in curves.items()}, room)
+        choice = choose({name: _candidate(measured, weights[name]) for name, measured in curves.items()}, room)
     except NoRoomError as error:
-        least = error.needed + recipe.total - room
+        min_total = error.needed + recipe.total - room
         hint = (
-            f"Allow {least:,} at least, {recipe.total - room} of them special, or let curves begin with smaller sizes."
+            f"Allow at least {min_total:,} pieces, {recipe.total - room} of them special, or start curves at smaller "
+            "sizes."
         )
         raise UserError(error.what, where=f"total {recipe.total}", hint=hint) from None
-    pieces = {name: curves[name].vocabularies[size] for name, size in chosen.sizes.items()}
+    pieces = {name: curves[name].vocabularies[size] for name, size in choice.sizes.items()}
     tokenizer = union(pieces, special, byte_fallback=recipe.byte_fallback)
     tokenizer.save(out)
-    own = {name: dict(zip(each.curve.sizes, each.curve.alp, strict=True)) for name, each in curves.items()}
+    alp_by_size = {
+        name: dict(zip(measured.curve.sizes, measured.curve.alp, strict=True)) for name, measured in curves.items()
+    }
     allocated = Allocated(
         total=recipe.total,
         size=len(tokenizer),
         language_exponent=recipe.language_exponent,
         capacity_exponent=recipe.capacity_exponent,
-        shares=drawn,
-        sizes=dict(chosen.sizes),
-        alp={name: own[name][size] for name, size in chosen.sizes.items()},
-        value=chosen.value,
-        bound=chosen.bound,
+        shares=sampling_rates,
+        sizes=dict(choice.sizes),
+        alp={name: alp_by_size[name][size] for name, size in choice.sizes.items()},
+        value=choice.value,
+        bound=choice.bound,
     )
     allocated.write(out)
-    bounds = {"value": chosen.value, "bound": chosen.bound}
+    bounds = {"value": choice.value, "bound": choice.bound}
     return {"size": allocated.size, **bounds, "artifacts": [ALLOCATION_RECORD]}
 
 

@@ -23,7 +23,7 @@ from subgraft.data.text.segments import Text
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
 from subgraft.pipeline.recipes.training import UnsupervisedRecipe
-from subgraft.pipeline.stages.chunked_translation import Search, translated_in_chunks
+from subgraft.pipeline.stages.chunked_translation import Search, translate_in_chunks
 from subgraft.pipeline.stages.finetune import Finetuning
 from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -38,15 +38,15 @@ from subgraft.training.setup import is_writer, peak_memory, write_curve
 
 
 def back_translate(recipe: BackTranslatedRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    text, back = Corpus.open(inputs["text"], context.cache), recipe.languages.reversed
+    text, reversed_languages = Corpus.open(inputs["text"], context.cache), recipe.languages.reversed
     bundle, lines = Bundle.load(inputs["model"]), _lines(recipe, text)
     search = Search(recipe.beam, recipe.max_length_ratio, recipe.batch_size, recipe.seed, recipe.engine)
     if recipe.min_count is not None:
-        written = text.text(SPLIT, OTHER_SIDE[recipe.side])
-        search = replace(search, tokens=frequent_tokens(written, bundle.decoder, recipe.min_count))
-    made = translated_in_chunks(bundle, lines, back, search, context, SPLIT)
+        output_text = text.text(SPLIT, OTHER_SIDE[recipe.side])
+        search = replace(search, tokens=frequent_tokens(output_text, bundle.decoder, recipe.min_count))
+    translations = translate_in_chunks(bundle, lines, reversed_languages, search, context, SPLIT)
     # A model may have no output for a line, and an empty line is not a source.
-    pairs = [(source, target) for source, target in zip(made.texts, lines, strict=True) if source.strip()]
+    pairs = [(source, target) for source, target in zip(translations.texts, lines, strict=True) if source.strip()]
     if not pairs:
         hint = "Train it longer, or on more text, before it translates."
         raise UserError(f"the model ({recipe.model}) has no output for any of {len(lines):,} lines", hint=hint)
@@ -62,27 +62,27 @@ def back_translate(recipe: BackTranslatedRecipe, inputs: Inputs, out: Path, cont
         "sizes": {SPLIT: len(pairs)},
         "empty": len(lines) - len(pairs),
         "copies": copies,
-        "cut_translations": made.cut,
-        "translation_seconds": made.seconds,
+        "cut_translations": translations.cut,
+        "translation_seconds": translations.seconds,
     }
 
 
 def _lines(recipe: BackTranslatedRecipe, text: Corpus) -> Sequence[str]:
-    whole, part = text.text(SPLIT, recipe.side), recipe.part
-    return whole if part is None else whole.take(lines_in_turn(len(whole), part.size, part.number, part.seed))
+    lines, part = text.text(SPLIT, recipe.side), recipe.part
+    return lines if part is None else lines.take(lines_in_turn(len(lines), part.size, part.number, part.seed))
 
 
 def frequent_tokens(text: Text, tokenizer: Tokenizer, min_count: int) -> frozenset[int]:
-    """The tokens that occur at least so many times in a text."""
+    """The tokens that occur at least `min_count` times in a text."""
     counts = np.bincount(encode(text, tokenizer).sequences.flat, minlength=len(tokenizer))
     return frozenset(np.flatnonzero(counts >= min_count).tolist())
 
 
 class BothDirections(AuxiliaryText):
-    """Made pairs of both directions, half of each batch; scored on the task's dev pairs, which nothing is learnt of."""
+    """Synthetic pairs of both directions, half of each batch; scored on the task's dev pairs."""
 
-    def __init__(self, there: TaskPairs, back: TaskPairs, task: Request) -> None:
-        super().__init__(there, back, 0.5)
+    def __init__(self, forward: TaskPairs, backward: TaskPairs, task: Request) -> None:
+        super().__init__(forward, backward, 0.5)
         self._request = task
 
     def dev_scores(self, bundle: Bundle) -> Callable[[], dict[str, float]]:
@@ -96,19 +96,19 @@ def train_both_directions(recipe: UnsupervisedRecipe, inputs: Inputs, out: Path,
     settings, languages = recipe.training, recipe.languages
     task = Request(bundle, Corpus.open(inputs["corpus"], context.cache), languages, settings, recipe.seed)
 
-    def made(role: str, request: Request) -> TaskPairs:
+    def synthetic_pairs(role: str, request: Request) -> TaskPairs:
         corpus = Corpus.open(inputs[role], context.cache)
         return TaskPairs(TranslationSettings(), replace(request, corpus=corpus), settings, counted=False)
 
-    back = made("synthetic/reversed", replace(task, languages=languages.reversed))
-    data = BothDirections(made("synthetic", task), back, task)
+    backward = synthetic_pairs("synthetic/reversed", replace(task, languages=languages.reversed))
+    data = BothDirections(synthetic_pairs("synthetic", task), backward, task)
     outcome = Finetuning(recipe, data, context, None).train(bundle, settings, [])
     if is_writer():
         bundle.save(out)
     return {
         **write_curve(outcome, out),
         **describe_dev_engine(settings, bundle.model),
-        "cut_pairs": data.cut + back.cut,
+        "cut_pairs": data.cut + backward.cut,
         "parameters": bundle.model.num_parameters(),
         "trained_parameters": outcome.trained_parameters,
         "peak_memory": peak_memory(),

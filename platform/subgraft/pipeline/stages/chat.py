@@ -25,8 +25,8 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.prompts import ChatTemplate, one_line
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages.continuation import continuer
-from subgraft.pipeline.stages.measurements import measure_length, outputs_recorded, search_speed, warm_up, write_texts
-from subgraft.pipeline.stages.sourced import figures, overlap, recorded, resampled
+from subgraft.pipeline.stages.measurements import measure_length, output_counts, search_speed, warm_up, write_texts
+from subgraft.pipeline.stages.sourced import overlap, score_figures, scores_to_json, statistics_by_name
 from subgraft.pipeline.stages.stage import BITS, CHARACTERS, STATISTICS, Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json
@@ -42,38 +42,32 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
     assert isinstance(recipe.objective, ConversationSettings)
     bundle.model.to(device())  # type: ignore[arg-type]
     conversations = list(islice(corpus.conversations(recipe.split), settings.test_sentences))
-    template, learnt = template_of(bundle.decoder), recipe.objective.chat.turns
-    bits, characters = np.zeros(len(conversations)), np.zeros(len(conversations))
-    for place, nats in answer_nats(bundle, conversations, learnt, context.progress):
-        bits[place] = nats.sum() / log(2)
-        characters[place] = count_characters([answers_of(conversations[place], learnt)])
-    if not characters.any():
-        raise UserError(f"no test conversation fits into the {bundle.max_positions} tokens that the model takes")
-
+    template = template_of(bundle.decoder)
+    bits, characters = _measure_bits(bundle, conversations, recipe.objective, context)
     prompts = [turns[:-1] for turns in conversations]
     references = [one_line(turns[-1]["content"]) for turns in conversations]
-    answered = _answerable(template, prompts, bundle.max_positions)
+    answerable = _answerable_prompts(template, prompts, bundle.max_positions)
     lengths = [len(template.prompt_ids(prompt)) for prompt in prompts]
-    # The limit is a reference's tokens and its end, so that a model that does not stop does not take long.
-    longest = max(len(tokens) for tokens in bundle.decoder.encode_batch(references)) + 1
-    write = continuer(bundle, recipe.languages, settings, longest, template)
-    asked = [prompts[place] for place in answered]
-    warm_up(write, asked, settings)
-    outputs = dict(zip(answered, write(asked, settings.batch_size, context.progress), strict=True))
-    written = outputs_recorded(write)
-    speed = search_speed(write, asked, settings) if recipe.speed else None
-    answers = [outputs.get(place, "") for place in range(len(prompts))]
+    # The limit is the longest reference with its end, so that a model that does not stop does not take long.
+    max_tokens = max(len(tokens) for tokens in bundle.decoder.encode_batch(references)) + 1
+    write = continuer(bundle, recipe.languages, settings, max_tokens, template)
+    answerable_prompts = [prompts[index] for index in answerable]
+    warm_up(write, answerable_prompts, settings)
+    outputs = dict(zip(answerable, write(answerable_prompts, settings.batch_size, context.progress), strict=True))
+    counts = output_counts(write)
+    speed = search_speed(write, answerable_prompts, settings) if recipe.speed else None
+    answers = [outputs.get(index, "") for index in range(len(prompts))]
 
     scored = overlap(answers, references, recipe.languages.target, _METRICS)
-    save_file({BITS: bits, CHARACTERS: characters, **resampled(scored)}, out / STATISTICS)
+    save_file({BITS: bits, CHARACTERS: characters, **statistics_by_name(scored)}, out / STATISTICS)
     write_texts(out, references=references, prompts=[_in_words(prompt) for prompt in prompts], continuations=answers)
     summary: Summary = {
         "bits_per_character": float(bits.sum() / characters.sum()),
         "lines_left_out": int((characters == 0).sum()),
-        "prompts_left_out": len(prompts) - len(answered),
+        "prompts_left_out": len(prompts) - len(answerable),
         "tokens_per_prompt": float(np.mean(lengths)),
-        **written,
-        **figures(scored),
+        **counts,
+        **score_figures(scored),
     }
     result: dict[str, Json] = summary | {
         **measure_length(bundle, references),
@@ -81,18 +75,38 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
         "parameters": bundle.model.num_parameters(),
         "sentences": len(conversations),
         "spelling": asdict(spelling(bundle.decoder, references)),
-        "scores": recorded(scored),
+        "scores": scores_to_json(scored),
     }
     (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
-    signatures: dict[str, Json] = {each.score.name: each.score.signature for each in scored}
+    signatures: dict[str, Json] = {scored_metric.score.name: scored_metric.score.signature for scored_metric in scored}
     return summary | {"signatures": signatures, "artifacts": ["evaluation.json"]}
 
 
-def _answerable(template: ChatTemplate, prompts: Sequence[Turns], limit: int) -> list[int]:
-    """The places of prompts that leave room for an answer, and spell no special token; other answers are empty."""
+def _measure_bits(
+    bundle: Bundle, conversations: Sequence[Turns], objective: ConversationSettings, context: Context
+) -> tuple[np.ndarray, np.ndarray]:
+    """The bits and characters of the learnt answers of each conversation [n]; both 0 if it does not fit into the model.
+
+    Raises UserError if none fits.
+    """
+    learnt_turns = objective.chat.turns
+    bits, characters = np.zeros(len(conversations)), np.zeros(len(conversations))
+    for index, nats in answer_nats(bundle, conversations, learnt_turns, context.progress):
+        bits[index] = nats.sum() / log(2)
+        characters[index] = count_characters([answers_of(conversations[index], learnt_turns)])
+    if not characters.any():
+        raise UserError(f"no test conversation fits into the {bundle.max_positions} tokens that the model takes")
+    return bits, characters
+
+
+def _answerable_prompts(template: ChatTemplate, prompts: Sequence[Turns], limit: int) -> list[int]:
+    """The indices of the prompts that leave room for an answer and spell no special token.
+
+    The answers to the other prompts are empty.
+    """
     return [
-        place
-        for place, prompt in enumerate(prompts)
+        index
+        for index, prompt in enumerate(prompts)
         if template.special_in(prompt) is None and len(template.prompt_ids(prompt)) < limit
     ]
 

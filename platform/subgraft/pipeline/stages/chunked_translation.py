@@ -1,4 +1,4 @@
-"""Translations of many lines in chunks, which several workers divide and a killed step does not make again."""
+"""Translations of many lines in chunks, which several workers share and a restarted step does not repeat."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from subgraft.training.setup import device
 # Sentences per file of translations; a killed step loses at most one file per worker.
 CHUNK = 500
 # Sentences per sampled batch. It is constant, since a sample depends on the other sentences of its batch.
-DRAWN_AT_ONCE = 64
+SAMPLING_BATCH_SIZE = 64
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Search:
     Attributes:
         beam: Hypotheses of the search; None samples tokens, each chunk with a seed derived from `seed`.
         max_length_ratio: Bytes of a translation per byte of its source.
-        batch_size: Sentences that are searched at once.
+        batch_size: Sentences per batch of the search.
         seed: Of sampling.
         engine: Of the search; only transformers samples, or restricts tokens.
         tokens: Ids of the tokens that may be generated, besides special ones; None for all.
@@ -67,10 +67,10 @@ class Search:
         return translator_of(bundle, languages, beam=self.beam, max_length_ratio=ratio, tokens=self.tokens)
 
 
-def translated_in_chunks(
+def translate_in_chunks(
     bundle: Bundle, sources: Sequence[str], languages: Languages, search: Search, context: Context, part: str
 ) -> Translations:
-    """Translate in chunks; chunks in the step's work directory are not made again.
+    """Translate in chunks; chunks that are in the step's work directory are not repeated.
 
     Several workers divide the chunks, which do not depend on the number of workers.
 
@@ -91,10 +91,10 @@ def translated_in_chunks(
     for number in range(rank, len(chunks), world):
         if not files[number].exists():
             if search.beam is None:
-                made = _drawn(translate, chunks[number], [search.seed or 0, number])
+                translations = _sample(translate, chunks[number], [search.seed or 0, number])
             else:
-                made = _translated(translate, chunks[number], search.batch_size)
-            _keep(made, files[number])
+                translations = _translate(translate, chunks[number], search.batch_size)
+            _save_chunk(translations, files[number])
         context.progress(min((number + 1) * CHUNK, len(sources)), len(sources), "sentences translated")
     if world > 1:
         dist.barrier()
@@ -103,20 +103,20 @@ def translated_in_chunks(
     return Translations(texts, sum(chunk.cut for chunk in translated), sum(chunk.seconds for chunk in translated))
 
 
-def _drawn(translate: Translator, sources: Sequence[str], seeds: Sequence[int]) -> Translations:
-    """Sample translations by these seeds, without a change of the global random state."""
+def _sample(translate: Translator, sources: Sequence[str], seeds: Sequence[int]) -> Translations:
+    """Sample translations with these seeds, without changing the global random state."""
     with torch.random.fork_rng():
         torch.manual_seed(int(np.random.default_rng(seeds).integers(2**63)))
-        return _translated(translate, sources, DRAWN_AT_ONCE)
+        return _translate(translate, sources, SAMPLING_BATCH_SIZE)
 
 
-def _translated(translate: Translator, sources: Sequence[str], batch_size: int) -> Translations:
+def _translate(translate: Translator, sources: Sequence[str], batch_size: int) -> Translations:
     started = time.monotonic()
     texts = translate(sources, batch_size)
     return Translations(texts, translate.cut, time.monotonic() - started)
 
 
-def _keep(chunk: Translations, file: Path) -> None:
+def _save_chunk(chunk: Translations, file: Path) -> None:
     """Write to a partial file and rename it, so that existing files are complete."""
     partial_file = file.with_suffix(".partial")
     partial_file.write_text(json.dumps(asdict(chunk), ensure_ascii=False), encoding="utf-8")

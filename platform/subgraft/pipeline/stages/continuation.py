@@ -21,7 +21,7 @@ from subgraft.modeling.exporting.ctranslate2 import fast_continuer
 from subgraft.modeling.inference.continue_text import Continuer
 from subgraft.modeling.inference.prompts import ChatTemplate
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.stages.measurements import measure_length, outputs_recorded, search_speed, warm_up, write_texts
+from subgraft.pipeline.stages.measurements import measure_length, output_counts, search_speed, warm_up, write_texts
 from subgraft.pipeline.stages.stage import BITS, CHARACTERS, STATISTICS, Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json
@@ -37,21 +37,21 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
     bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
     lines = list(corpus.lines(recipe.split, corpus.text_of("decoder")))[: settings.test_sentences]
     bundle.model.to(device())  # type: ignore[arg-type]
-    settings_of_text = cast("CausalSettings", recipe.objective)  # whose kind this function is for
-    nats = {place: of_tokens.sum() for place, of_tokens in line_nats(bundle, lines, settings_of_text, context.progress)}
+    objective = cast("CausalSettings", recipe.objective)  # `MEASUREMENTS` calls this function for that kind only
+    nats = {index: token_nats.sum() for index, token_nats in line_nats(bundle, lines, objective, context.progress)}
     if not nats:
         raise UserError(f"no test line fits into the {bundle.max_positions} tokens that the model takes")
     bits, characters = np.zeros(len(lines)), np.zeros(len(lines))
-    for place, total in nats.items():
-        bits[place], characters[place] = total / log(2), count_characters([lines[place]])
+    for index, total in nats.items():
+        bits[index], characters[index] = total / log(2), count_characters([lines[index]])
     save_file({BITS: bits, CHARACTERS: characters}, out / STATISTICS)
     write = searcher(bundle, recipe.languages, settings)
     prompts = [prompt_of(line) for line in lines[: settings.speed_sentences]]
     warm_up(write, prompts, settings)
-    continued = write(prompts, settings.batch_size)
-    written = outputs_recorded(write)
+    outputs = write(prompts, settings.batch_size)
+    counts = output_counts(write)
     speed = search_speed(write, prompts, settings) if recipe.speed else None
-    write_texts(out, references=lines, prompts=prompts, continuations=continued)
+    write_texts(out, references=lines, prompts=prompts, continuations=outputs)
     length = measure_length(bundle, lines)
     result: dict[str, Json] = {
         "bits_per_character": float(bits.sum() / characters.sum()),
@@ -60,7 +60,7 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
         "speed": asdict(speed) if speed else None,
         "parameters": bundle.model.num_parameters(),
         "sentences": len(lines),
-        **written,
+        **counts,
         "spelling": asdict(spelling(bundle.decoder, lines)),
     }
     (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
@@ -69,7 +69,7 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
         "lines_left_out": result["lines_left_out"],
         **({"sentences_per_second": speed.median} if speed else {}),
         "characters_per_token": length["characters_per_token"],
-        **written,
+        **counts,
         "artifacts": ["evaluation.json"],
     }
 

@@ -33,22 +33,22 @@ def reverse_corpus(recipe: ReversedRecipe, inputs: Inputs, out: Path, context: C
 
 def copy_text(recipe: CopiedRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     text, drop = Corpus.open(inputs["text"]), recipe.copied.drop
-    size, written = text.size(SPLIT, "target"), recipe.languages.target
+    size, language = text.size(SPLIT, "target"), recipe.languages.target
     lines = text.lines(SPLIT, "target")
     pairs = copied_pairs(lines, drop, recipe.seed)
     identity = {"kind": "copied", "drop": drop, "seed": recipe.seed, "text": dict(text.identity)}
-    corpus = write_pairs({SPLIT: pairs}, Languages(source=written, target=written), identity, out)
+    corpus = write_pairs({SPLIT: pairs}, Languages(source=language, target=language), identity, out)
     context.progress(corpus.size(SPLIT), size, "sentences")
     return {"sizes": {SPLIT: corpus.size(SPLIT)}}
 
 
 # A text that contains more than this share of dev and test was probably made from the same files.
 HELD_OUT_SHARE = 0.1
-# The number of lines, evenly spaced, by which a text's language is identified, and of the pairs that it is compared
-# with.
-JUDGED = 500
-KNOWN = 2000
-_SHOWN = 100
+# A text's language is identified by this many of its lines, which are compared with this many lines of the pairs. Both
+# are evenly spaced.
+SAMPLE_LINES = 500
+REFERENCE_LINES = 2000
+_MAX_EXAMPLE_LENGTH = 100  # characters
 
 
 def import_text(recipe: TextRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
@@ -59,40 +59,42 @@ def import_text(recipe: TextRecipe, inputs: Inputs, out: Path, context: Context)
     for side in counts:
         _check_language(side, corpus, pairs, context)
     held_out = sum(pairs.size(split) for split in pairs.splits if split != "train")
-    for side, counted in counts.items():
-        if counted["held_out"] > HELD_OUT_SHARE * held_out:
+    for side, side_counts in counts.items():
+        if side_counts["held_out"] > HELD_OUT_SHARE * held_out:
             context.warn(
-                f"downstream.text.{side} held {counted['held_out']:,} lines of the task's dev and test splits, which "
-                f"have {held_out:,}: they are dropped, but see where the text is from"
+                f"downstream.text.{side} has {side_counts['held_out']:,} lines of the task's dev and test splits, "
+                f"which have {held_out:,}: they are dropped, but check the origin of the text"
             )
-    cleaned: dict[str, Json] = {side: dict(sorted(counted.items())) for side, counted in counts.items()}
+    cleaned: dict[str, Json] = {side: dict(sorted(side_counts.items())) for side, side_counts in counts.items()}
     return {**cleaned, "generated": corpus.generated}
 
 
 def _check_language(side: TextSide, corpus: Corpus, pairs: Corpus, context: Context) -> None:
     """Raises UserError for text in the language of the other side, and warns of text that resembles neither."""
-    own = pairs.field(side).language
-    others = [field for field in pairs.fields if field.name == OTHER_SIDE[side] and field.language != own]
+    language = pairs.field(side).language
+    others = [field for field in pairs.fields if field.name == OTHER_SIDE[side] and field.language != language]
     other = _sample(pairs, OTHER_SIDE[side]) if others else None
-    judgement: Similarity = similarity(_lines(corpus, "train", side, JUDGED), _sample(pairs, side), other)
-    example = judgement.example if len(judgement.example) <= _SHOWN else f"{judgement.example[:_SHOWN]}…"
+    result: Similarity = similarity(_lines(corpus, "train", side, SAMPLE_LINES), _sample(pairs, side), other)
+    example = (
+        result.example if len(result.example) <= _MAX_EXAMPLE_LENGTH else f"{result.example[:_MAX_EXAMPLE_LENGTH]}…"
+    )
     where = f"downstream.text.{side}"
-    if judgement.verdict is Verdict.OTHER:
+    if result.verdict is Verdict.OTHER:
         other_language = f"the {OTHER_SIDE[side]} of the pairs ({others[0].language})"
-        what = f"the text looks like {other_language}, not like the {side} ({own})"
+        message = f"the text looks like {other_language}, not like the {side} ({language})"
         hint = "Are source and target of downstream.text swapped?"
-        raise UserError(f"{what}, as in: {example}", where=where, hint=hint)
-    if judgement.verdict is Verdict.NEITHER:
-        context.warn(f"{where} does not look like the {side} of the pairs ({own}), as in: {example}")
+        raise UserError(f"{message}, as in: {example}", where=where, hint=hint)
+    if result.verdict is Verdict.NEITHER:
+        context.warn(f"{where} does not look like the {side} of the pairs ({language}), as in: {example}")
 
 
 def _sample(pairs: Corpus, side: TextSide) -> Sample:
-    return Sample(_lines(pairs, "train", side, KNOWN), _lines(pairs, "dev", side, JUDGED))
+    return Sample(_lines(pairs, "train", side, REFERENCE_LINES), _lines(pairs, "dev", side, SAMPLE_LINES))
 
 
-def _lines(corpus: Corpus, split: str, side: TextSide, most: int) -> list[str]:
+def _lines(corpus: Corpus, split: str, side: TextSide, max_lines: int) -> list[str]:
     text = corpus.text(split, side)
-    return list(text.take(evenly_spaced_places(len(text), most)) if len(text) > most else text)
+    return list(text.take(evenly_spaced_places(len(text), max_lines)) if len(text) > max_lines else text)
 
 
 def import_corpus(recipe: CorpusRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,9 +21,9 @@ from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages.measurements import (
     Texts,
     measure_length,
+    output_counts,
     output_language,
-    outputs_recorded,
-    scores_of,
+    score_texts,
     searcher,
     write_texts,
 )
@@ -32,46 +32,48 @@ from subgraft.subwords.vocabulary.spelling import spelling, spells
 from subgraft.training.context import Context, Json
 from subgraft.training.setup import device
 
+T = TypeVar("T")
+
 # TER and METEOR align the words of a whole document: a chapter takes minutes.
 DOCUMENT_METRICS: tuple[MetricName, ...] = ("BLEU", "chrF", "ROUGE-L")
 
 
 class EvaluatedDocuments(NamedTuple):
-    """The sentences of each document, on both sides. parts: the runs without a gap of which each consists."""
+    """The sentences of each document, on both sides. parts: the lengths of its runs, between which sentences lack."""
 
     sources: list[list[str]]
     references: list[list[str]]
     parts: list[list[int]]
 
     @classmethod
-    def of(cls, corpus: Corpus, split: str, most: int | None) -> EvaluatedDocuments:
-        """The documents of a split that begin among its first `most` pairs, all if None.
+    def of(cls, corpus: Corpus, split: str, max_pairs: int | None) -> EvaluatedDocuments:
+        """The documents of a split that start among its first `max_pairs` pairs; all if None.
 
         Raises UserError for a corpus without documents.
         """
         pairs, test = iter(corpus.pairs(split)), cls([], [], [])
-        places: dict[str, int] = {}
+        indices: dict[str, int] = {}
         for run in corpus.documents(split):
-            taken = list(islice(pairs, run.stop - run.start))
-            if run.document not in places:
-                if most is not None and run.start >= most:
+            run_pairs = list(islice(pairs, run.stop - run.start))
+            if run.document not in indices:
+                if max_pairs is not None and run.start >= max_pairs:
                     break
-                places[run.document] = len(test.sources)
+                indices[run.document] = len(test.sources)
                 for side in test:
                     side.append([])
-            place = places[run.document]
-            test.sources[place] += [source for source, _ in taken]
-            test.references[place] += [target for _, target in taken]
-            test.parts[place].append(len(taken))
+            index = indices[run.document]
+            test.sources[index] += [source for source, _ in run_pairs]
+            test.references[index] += [target for _, target in run_pairs]
+            test.parts[index].append(len(run_pairs))
         return test
 
 
 def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     bundle, settings, language = Bundle.load(inputs["model"]), recipe.evaluation, recipe.languages.target
     documents = EvaluatedDocuments.of(Corpus.open(inputs["corpus"]), recipe.split, settings.test_sentences)
-    translated = _translated(recipe, bundle, documents, context)
+    translated = _translate_documents(recipe, bundle, documents, context)
     hypotheses, references = translated.documents, documents.references
-    written = translated.record | output_language(inputs, list(chain.from_iterable(hypotheses)), language)
+    counts = translated.record | output_language(inputs, list(chain.from_iterable(hypotheses)), language)
     sentences = list(chain.from_iterable(references))
     texts = {
         "sources": [join_sentences(document) for document in documents.sources],
@@ -80,7 +82,7 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
     }
     spelled = np.array(spells(bundle.encoder, texts["sources"])) & np.array(spells(bundle.decoder, texts["references"]))
     by_document = Texts(texts["sources"], texts["hypotheses"], texts["references"], language)
-    scores = scores_of(by_document, (), spelled, out, DOCUMENT_METRICS)
+    scores = score_texts(by_document, (), spelled, out, DOCUMENT_METRICS)
     write_texts(out, **texts)
     (out / "documents.json").write_text(json.dumps(hypotheses, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     differing = len(unaligned(hypotheses, references))
@@ -100,7 +102,7 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
         "speed": asdict(speed),
         "parameters": bundle.model.num_parameters(),
         "sentences": len(sentences),
-        **written,
+        **counts,
         "spelling": {
             "sentences": int(spelled.sum()),
             "source": asdict(spelling(bundle.encoder, list(chain.from_iterable(documents.sources)))),
@@ -115,13 +117,13 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
         "documents_of_other_lengths": differing,
         "sentences_per_second": speed.median,
         "characters_per_token": length["characters_per_token"],
-        **written,
+        **counts,
         "signatures": {name: score.signature for name, score in scores.items()},
         "artifacts": ["evaluation.json", "documents.json"],
     }
 
 
-class _Translated(NamedTuple):
+class _TranslatedDocuments(NamedTuple):
     """The sentences of each document, the seconds of the search, and counts for the record."""
 
     documents: list[list[str]]
@@ -129,38 +131,35 @@ class _Translated(NamedTuple):
     record: dict[str, Json]
 
 
-def _translated(recipe: EvaluateRecipe, bundle: Bundle, documents: EvaluatedDocuments, context: Context) -> _Translated:
+def _translate_documents(
+    recipe: EvaluateRecipe, bundle: Bundle, documents: EvaluatedDocuments, context: Context
+) -> _TranslatedDocuments:
     settings, block_tokens = recipe.evaluation, recipe.objective.longest_block
     if recipe.objective.needs_documents:
         bundle.model.to(device())  # type: ignore[arg-type]
         form = bundle.sequence_format(recipe.languages)
         search: dict[str, Any] = {"beam": settings.beam, "max_length_ratio": settings.max_length_ratio}
-        # Neither a block nor a context reaches over a gap.
+        # Neither a block nor a context extends over a gap.
         runs = [
-            run for text, sizes in zip(documents.sources, documents.parts, strict=True) for run in _cut(text, sizes)
+            run for text, sizes in zip(documents.sources, documents.parts, strict=True) for run in _split(text, sizes)
         ]
         translate: BlockTranslator | ContextTranslator
         if block_tokens is not None:
             translate = blocks = BlockTranslator(bundle, form, **search)
-            written = blocks.translate(runs, block_tokens, settings.batch_size, context.progress)
+            translations = blocks.translate(runs, block_tokens, settings.batch_size, context.progress)
         else:
             translate = sentences = ContextTranslator(bundle, form, **search)
-            written = sentences.translate(runs, settings.batch_size, context.progress)
-        joined_runs = [list(chain.from_iterable(run)) for run in _cut_runs(written, documents.parts)]
-        return _Translated(joined_runs, translate.seconds, outputs_recorded(translate))
-    alone = searcher(bundle, recipe.languages, settings)
-    outputs = alone(list(chain.from_iterable(documents.sources)), settings.batch_size, context.progress)
+            translations = sentences.translate(runs, settings.batch_size, context.progress)
+        runs_by_document = _split(translations, [len(sizes) for sizes in documents.parts])
+        joined_runs = [list(chain.from_iterable(document)) for document in runs_by_document]
+        return _TranslatedDocuments(joined_runs, translate.seconds, output_counts(translate))
+    translator = searcher(bundle, recipe.languages, settings)
+    outputs = translator(list(chain.from_iterable(documents.sources)), settings.batch_size, context.progress)
     sizes = [len(document) for document in documents.sources]
-    return _Translated(_cut(outputs, sizes), alone.seconds, outputs_recorded(alone))
+    return _TranslatedDocuments(_split(outputs, sizes), translator.seconds, output_counts(translator))
 
 
-def _cut(items: Sequence[str], sizes: Sequence[int]) -> list[list[str]]:
-    """Consecutive items in groups of these sizes."""
-    following = iter(items)
-    return [list(islice(following, size)) for size in sizes]
-
-
-def _cut_runs(runs: Sequence[list[str]], parts: Sequence[Sequence[int]]) -> list[list[list[str]]]:
-    """The runs of each document."""
-    following = iter(runs)
-    return [list(islice(following, len(sizes))) for sizes in parts]
+def _split(items: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
+    """Split items into consecutive groups of these sizes."""
+    remaining = iter(items)
+    return [list(islice(remaining, size)) for size in sizes]

@@ -25,9 +25,9 @@ from subgraft.pipeline.stages import chat, continuation, documents, sourced, und
 from subgraft.pipeline.stages.measurements import (
     Texts,
     measure_length,
+    output_counts,
     output_language,
-    outputs_recorded,
-    scores_of,
+    score_texts,
     search_speed,
     searcher,
     warm_up,
@@ -45,7 +45,7 @@ def evaluate_model(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: C
     return MEASUREMENTS[recipe.objective.kind](recipe, inputs, out, context)
 
 
-def _of_pairs(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def _evaluate_translation(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     if recipe.evaluation.documents:
         return documents.measure(recipe, inputs, out, context)
     bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
@@ -53,11 +53,13 @@ def _of_pairs(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Contex
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
     translate = searcher(bundle, recipe.languages, settings)
     warm_up(translate, sources, settings)
-    hypotheses, calibration = _translations(translate, bundle, sources, references, settings, context)
-    written = outputs_recorded(translate) | output_language(inputs, hypotheses, recipe.languages.target)
+    hypotheses, calibration = _translate(translate, bundle, sources, references, settings, context)
+    counts = output_counts(translate) | output_language(inputs, hypotheses, recipe.languages.target)
     speed = search_speed(translate, sources, settings) if recipe.speed else None
     spelled = np.array(spells(bundle.encoder, sources)) & np.array(spells(bundle.decoder, references))
-    scores = scores_of(Texts(sources, hypotheses, references, recipe.languages.target), settings.metrics, spelled, out)
+    scores = score_texts(
+        Texts(sources, hypotheses, references, recipe.languages.target), settings.metrics, spelled, out
+    )
     write_texts(out, sources=sources, references=references, hypotheses=hypotheses)
     length = measure_length(bundle, references)
     result: dict[str, Json] = {
@@ -67,7 +69,7 @@ def _of_pairs(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Contex
         "speed": asdict(speed) if speed else None,
         "parameters": bundle.model.num_parameters(),
         "sentences": len(sources),
-        **written,
+        **counts,
         "spelling": {
             "sentences": int(spelled.sum()),
             "source": asdict(spelling(bundle.encoder, sources)),
@@ -80,13 +82,13 @@ def _of_pairs(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Contex
         **({"inference_ece": calibration.error} if calibration else {}),
         **({"sentences_per_second": speed.median} if speed else {}),
         "characters_per_token": length["characters_per_token"],
-        **written,
+        **counts,
         "signatures": {name: score.signature for name, score in scores.items()},
         "artifacts": ["evaluation.json"],
     }
 
 
-def _translations(
+def _translate(
     translate: Translator,
     bundle: Bundle,
     sources: Sequence[str],
@@ -116,14 +118,14 @@ def measure_likelihood(recipe: LikelihoodRecipe, inputs: Inputs, out: Path, cont
     downstream = Tokenizer.load(inputs["vocabulary"])
     classes = token_classes(downstream, upstream, corpus.lines("train", "target"))
     same = bundle.decoder.fingerprint == downstream.fingerprint
-    own = classes if same else token_classes(bundle.decoder, upstream, corpus.lines("train", "target"))
+    own_classes = classes if same else token_classes(bundle.decoder, upstream, corpus.lines("train", "target"))
     pairs = list(corpus.pairs("test"))[: recipe.test_sentences]
     bundle.model.to(device())  # type: ignore[arg-type]
     nats = dict(sorted(reference_nats(bundle, pairs, recipe.languages, context.progress)))
     if not nats:
         raise UserError(f"no test reference fits into the {bundle.max_positions} tokens that the model takes")
-    sums = BitsByClass((bundle.decoder, own), upstream, (downstream, classes))
-    sums.add([pairs[place][1] for place in nats], list(nats.values()))
+    sums = BitsByClass((bundle.decoder, own_classes), upstream, (downstream, classes))
+    sums.add([pairs[index][1] for index in nats], list(nats.values()))
     likelihood = sums.result(left_out=len(pairs) - len(nats))
     record = json.dumps(likelihood.to_json(), ensure_ascii=False, indent=1)
     (out / LIKELIHOOD).write_text(record + "\n", encoding="utf-8")
@@ -134,9 +136,9 @@ def measure_likelihood(recipe: LikelihoodRecipe, inputs: Inputs, out: Path, cont
     }
 
 
-# How a model is measured, by how the text was learnt.
+# The evaluation of a model by the kind of its objective.
 MEASUREMENTS: Mapping[str, Callable[[EvaluateRecipe, Inputs, Path, Context], dict[str, Json]]] = {
-    "translation": _of_pairs,
+    "translation": _evaluate_translation,
     "document-translation": documents.measure,
     "context-translation": documents.measure,
     "causal": continuation.measure,

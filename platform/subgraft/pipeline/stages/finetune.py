@@ -44,8 +44,8 @@ from subgraft.training.understanding.zero_shot import zero_shot
 def run(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     corpus = Corpus.open(inputs["corpus"], context.cache)
     if isinstance(recipe.objective, LabelledSettings | LabelledPairsSettings) and recipe.objective.labels.zero_shot:
-        return _untrained(recipe, recipe.objective, Bundle.load(inputs["model"]), corpus, out)
-    bundle = _prepared(recipe, inputs, corpus)
+        return _evaluate_zero_shot(recipe, recipe.objective, Bundle.load(inputs["model"]), corpus, out)
+    bundle = _load_model(recipe, inputs, corpus)
     recipe = with_named_precision(recipe, bundle.model, context)
     settings = recipe.training
     request = Request(bundle, corpus, recipe.languages, settings, recipe.seed)
@@ -62,22 +62,7 @@ def run(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Context) -> 
             require_tag(bundle.encoder, "back_translation.tag")
         text = with_text(text, recipe.text_objective, text_request, settings)
     rare = _rare_rows(recipe, bundle, inputs, text)
-    finetuning = Finetuning(recipe, text, context, rare)
-    if recipe.tie_to_sources:
-        matrices = {side: load_matrix(inputs["model"], side) for side in recipe.tie_to_sources}
-        outcome = finetuning.train_tied(bundle, Bundle.load(inputs["upstream"]), matrices)
-    elif recipe.first_phase is not None:
-        outcome = finetuning.train_in_phases(_prepared(recipe, inputs, corpus), bundle, recipe.first_phase)
-    elif settings.train == "new-rows" and recipe.new_rows is not None:
-        upstream, own, rows = load_tokenizers(inputs["upstream"]), bundle.tokenizers, recipe.new_rows
-        new = {side: new_tokens(upstream[side], own[side], rows.copy_shared_tokens) for side in rows.sides}
-        outcome = finetuning.train_new_rows(bundle, new)
-    elif settings.train == "head":
-        outcome = finetuning.train_head(bundle)
-    elif settings.train == "adapters":
-        outcome = finetuning.train_adapters(bundle, settings.adapters or AdapterSettings())
-    else:
-        outcome = finetuning.train(bundle, settings, finetuning.row_updates(bundle))
+    outcome = _train(Finetuning(recipe, text, context, rare), bundle, inputs, corpus)
     if is_writer():
         bundle.save(out)
     return {
@@ -94,23 +79,44 @@ def run(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Context) -> 
     }
 
 
-def _untrained(
+def _train(finetuning: Finetuning, bundle: Bundle, inputs: Inputs, corpus: Corpus) -> Outcome:
+    """Train the parameters that the recipe selects."""
+    recipe, settings = finetuning.recipe, finetuning.recipe.training
+    if recipe.tie_to_sources:
+        matrices = {side: load_matrix(inputs["model"], side) for side in recipe.tie_to_sources}
+        return finetuning.train_tied(bundle, Bundle.load(inputs["upstream"]), matrices)
+    if recipe.first_phase is not None:
+        return finetuning.train_in_phases(_load_model(recipe, inputs, corpus), bundle, recipe.first_phase)
+    if settings.train == "new-rows" and recipe.new_rows is not None:
+        upstream, rows = load_tokenizers(inputs["upstream"]), recipe.new_rows
+        tokens = {
+            side: new_tokens(upstream[side], bundle.tokenizers[side], rows.copy_shared_tokens) for side in rows.sides
+        }
+        return finetuning.train_new_rows(bundle, tokens)
+    if settings.train == "head":
+        return finetuning.train_head(bundle)
+    if settings.train == "adapters":
+        return finetuning.train_adapters(bundle, settings.adapters or AdapterSettings())
+    return finetuning.train(bundle, settings, finetuning.row_updates(bundle))
+
+
+def _evaluate_zero_shot(
     recipe: FinetuneRecipe,
     objective: LabelledSettings | LabelledPairsSettings,
     bundle: Bundle,
     corpus: Corpus,
     out: Path,
 ) -> Summary:
-    """The model as it is, with its dev scores without finetuning."""
+    """Save the model unchanged, with its zero-shot dev scores."""
     bundle.model.to(device())  # type: ignore[arg-type]
-    judged = zero_shot(bundle, objective, corpus, "dev", recipe.training.dev_sentences)
-    task, predictions = judged.task, judged.predictions
+    result = zero_shot(bundle, objective, corpus, "dev", recipe.training.dev_sentences)
+    task, predictions = result.task, result.predictions
     scores = {name: score.value for name, score in task.scores(task.statistics(predictions)).items()}
-    dev = {"score": scores[task.metrics[0]], **scores, "nats": judged.nats}
+    dev = {"score": scores[task.metrics[0]], **scores, "nats": result.nats}
     outcome = Outcome((CurvePoint(0, 0.0, 0.0, dev),), steps=0, best_step=0, seconds=0.0)
     if is_writer():
         bundle.save(out)
-    summary = {**write_curve(outcome, out), "cut_pairs": judged.cut, "parameters": bundle.model.num_parameters()}
+    summary = {**write_curve(outcome, out), "cut_pairs": result.cut, "parameters": bundle.model.num_parameters()}
     return {**summary, "trained_parameters": 0, "peak_memory": peak_memory(), "artifacts": [CURVE]}
 
 
@@ -118,8 +124,8 @@ def _translates_dev(recipe: FinetuneRecipe) -> bool:
     return recipe.objective.needs_pairs and not recipe.objective.understands
 
 
-def _prepared(recipe: FinetuneRecipe, inputs: Inputs, corpus: Corpus) -> Bundle:
-    """The model with what its task adds to it: a chat template, or a head."""
+def _load_model(recipe: FinetuneRecipe, inputs: Inputs, corpus: Corpus) -> Bundle:
+    """Load the model, and add the chat template or the head that its task needs."""
     bundle = Bundle.load(inputs["model"])
     if isinstance(recipe.objective, ConversationSettings):
         return with_template(bundle, recipe.objective.chat)
@@ -152,7 +158,7 @@ class Finetuning:
     rare: RareRows | None
 
     def row_updates(self, bundle: Bundle) -> list[RowUpdates]:
-        """How rare rows are trained; call this before training changes them."""
+        """The updates of rare rows; call this before training changes the rows."""
         return self.rare.updates(bundle.model) if self.rare else []
 
     def train(
@@ -170,7 +176,7 @@ class Finetuning:
         return self._fit(loss, settings, scores, tables, row_updates, part, steps_before, losses_of(bundle))
 
     def train_tied(self, bundle: Bundle, upstream: Bundle, matrices: Mapping[SideName, MixingMatrix]) -> Outcome:
-        """Train new rows as mixtures of the rows they were made from."""
+        """Train new rows as mixtures of the rows from which they were initialised."""
         loss = TiedToSources(self.data.loss(bundle), upstream.model, matrices)
         return self._train_outside(bundle, loss, loss.rests)
 
@@ -193,7 +199,7 @@ class Finetuning:
         return outcome
 
     def train_adapters(self, bundle: Bundle, settings: AdapterSettings) -> Outcome:
-        """Train only adapters, and the head of a task of labels; at the end adapters are merged into the weights."""
+        """Train only adapters, and the head of a labelling task; finally merge the adapters into the weights."""
         head = head_parameters(bundle.model)
         adapters = Adapters(bundle.model, settings, self.recipe.seed)
         for parameter in head:
@@ -203,21 +209,21 @@ class Finetuning:
         return outcome
 
     def train_head(self, bundle: Bundle) -> Outcome:
-        """Train only the head: the body stays as it was pretrained, with its vocabulary."""
+        """Train only the head; the pretrained body and its vocabulary are frozen."""
         bundle.model.requires_grad_(False)
         for parameter in head_parameters(bundle.model):
             parameter.requires_grad_(True)
         return self.train(bundle, self.recipe.training, [])
 
     def train_in_phases(self, frozen: Bundle, bundle: Bundle, phase: FirstPhase) -> Outcome:
-        """Train some parameters first, in a copy of the model: an engine prepares a model for the weights it trains."""
-        settings, rest = split_training(self.recipe.training, self.data, self.recipe.seed, phase.share)
-        rows_of_first, rows_of_rest = self.row_updates(frozen), self.row_updates(bundle)
+        """Train some parameters first, in the copy `frozen`, because an engine prepares a model for what it trains."""
+        first_settings, second_settings = split_training(self.recipe.training, self.data, self.recipe.seed, phase.share)
+        first_updates, second_updates = self.row_updates(frozen), self.row_updates(bundle)
         trained = of_first_phase(frozen, phase.sides)
         train_only(frozen, trained)
-        first = self.train(frozen, settings, rows_of_first, "tables")
+        first = self.train(frozen, first_settings, first_updates, "tables")
         copy_parameters(trained, of_first_phase(bundle, phase.sides))
-        return join_outcomes(first, self.train(bundle, rest, rows_of_rest, steps_before=first.steps))
+        return join_outcomes(first, self.train(bundle, second_settings, second_updates, steps_before=first.steps))
 
     def _fit(
         self,

@@ -46,11 +46,11 @@ def import_network(recipe: ImportedNetworkRecipe, inputs: Inputs, out: Path, con
 def train_network(recipe: NetworkRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
 
-    def begin(name: SideName, of_table: SideName) -> Network:
-        side = side_of(bundle.model, of_table)
+    def create(name: SideName, table_side: SideName) -> Network:
+        side = side_of(bundle.model, table_side)
         network = Network(NetworkShape.of(side, recipe.network.width, recipe.network.layers))
         ordinary = torch.from_numpy(bundle.tokenizers[name].ordinary_ids)
-        # The two sides must not get the same numbers.
+        # The two sides must not get the same random numbers.
         network.begin(side, ordinary, 2 * recipe.seed + (name == "decoder"))
         return network
 
@@ -58,7 +58,7 @@ def train_network(recipe: NetworkRecipe, inputs: Inputs, out: Path, context: Con
         return _network_training(recipe, bundle, network, views, bundle.tokenizers[name])
 
     trained = train_by_side(
-        recipe, bundle, corpus, out, context, group="network_training", max_similar=0, begin=begin, training=training
+        recipe, bundle, corpus, out, context, group="network_training", max_similar=0, create=create, training=training
     )
     if is_writer():
         save_networks(trained.generators, trained.origins, out)
@@ -77,16 +77,20 @@ def _network_training(
     domains = {
         kind: PseudoDomains.sample(view, tokenizer, recipe.network, recipe.seed, limit) for kind, view in views.items()
     }
-    (loss, *others), (only, *_) = losses.values(), domains.values()
+    (loss, *others), (domain, *_) = losses.values(), domains.values()
     if not others:
-        return loss, only
-    names = {f"{kind} {number}": kind for kind, drawn in domains.items() for number in range(len(drawn.parts))}
-    weights: dict[str, float] = {
-        str(each.kind): each.weight / len(domains[each.kind].parts)
-        for each in recipe.objectives
-        if each.kind in domains
+        return loss, domain
+    names = {
+        f"{kind} {number}": kind
+        for kind, pseudo_domains in domains.items()
+        for number in range(len(pseudo_domains.parts))
     }
-    parts = [part for drawn in domains.values() for part in drawn.parts]
+    weights: dict[str, float] = {
+        str(objective.kind): objective.weight / len(domains[objective.kind].parts)
+        for objective in recipe.objectives
+        if objective.kind in domains
+    }
+    parts = [part for pseudo_domains in domains.values() for part in pseudo_domains.parts]
     mixture = Mixture(dict(zip(names, parts, strict=True)), {name: weights[kind] for name, kind in names.items()})
     return MixedLoss(bundle.model, {name: losses[kind] for name, kind in names.items()}), mixture
 
@@ -97,8 +101,8 @@ Training: TypeAlias = tuple[GeneratorLoss | MixedLoss, Data]  # the loss and the
 
 
 @dataclass(frozen=True)
-class Trained(Generic[G]):
-    """By side: generators, their origins, and the summaries of their trainings."""
+class TrainedGenerators(Generic[G]):
+    """The generators by side, their origins, and the summaries of their trainings."""
 
     generators: dict[SideName, G]
     origins: dict[SideName, GeneratorOrigin]
@@ -114,31 +118,32 @@ def train_by_side(
     *,
     group: str,
     max_similar: int,
-    begin: Callable[[SideName, SideName], G],
+    create: Callable[[SideName, SideName], G],
     training: Callable[[G, SideName, Views], Training],
-) -> Trained[G]:
+) -> TrainedGenerators[G]:
     """Train a generator for each side that needs one; sides that use the same embeddings get the same one.
 
-    `begin` initialises one, for a side and the side whose embeddings it uses; `training` makes its loss and batches.
+    `create` initialises a generator for a side and the side whose embeddings it uses; `training` returns its loss and
+    its batches.
     """
     recipe = with_named_precision(recipe, bundle.model, context)
     request = Request(bundle, corpus, recipe.languages, recipe.training, recipe.seed)
     objectives = objectives_of(recipe.objectives, request, of_tokens=True)
-    made: dict[SideName, G] = {}
-    trained: Trained[G] = Trained({}, {}, {})
+    generators: dict[SideName, G] = {}
+    trained: TrainedGenerators[G] = TrainedGenerators({}, {}, {})
     stays_shared = recipe.one_vocabulary and shares_table(bundle.model)
     sides: tuple[SideName, ...] = ("decoder", "encoder") if stays_shared else recipe.sides
     for name in sides:
         table = side_of(bundle.model, name).input.weight
         trained.origins[name] = GeneratorOrigin(table_digest(table), bundle.tokenizers[name].fingerprint, max_similar)
         views = {kind: objective.view(name) for kind, objective in objectives.items()}
-        (of_table,) = {"decoder" if stays_shared else view.side for view in views.values()}
-        if of_table not in made:
-            generator = made[of_table] = begin(name, of_table)
+        (table_side,) = {"decoder" if stays_shared else view.side for view in views.values()}
+        if table_side not in generators:
+            generator = generators[table_side] = create(name, table_side)
             loss, data = training(generator, name, views)
             outcome = fit(loss, loss.weights, data, recipe.training, context, group=group, seed=recipe.seed, part=name)
             trained.summary[name] = write_curve(outcome, out, f"curve.{name}.json")
-        trained.generators[name] = made[of_table]
+        trained.generators[name] = generators[table_side]
     return trained
 
 
@@ -148,16 +153,16 @@ def train_generator(recipe: GeneratorRecipe, inputs: Inputs, out: Path, context:
     matched = recipe.sides if recipe.generator.resegmentation.match else ()
     targets = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in matched}
 
-    def begin(name: SideName, of_table: SideName) -> Generator:
-        table = side_of(bundle.model, of_table).input.weight
+    def create(name: SideName, table_side: SideName) -> Generator:
+        table = side_of(bundle.model, table_side).input.weight
         generator = Generator(recipe.kind, table.shape[1], recipe.generator.literal_equation)
         if recipe.generator.initial_weights == "normal":
-            # The two sides must not get the same numbers.
+            # The two sides must not get the same random numbers.
             generator.draw(2 * recipe.seed + (name == "decoder"))
         return generator
 
     def training(generator: Generator, name: SideName, views: Views) -> Training:
-        return _training(recipe, bundle, generator, views, bundle.tokenizers[name], targets.get(name))
+        return _generator_training(recipe, bundle, generator, views, bundle.tokenizers[name], targets.get(name))
 
     trained = train_by_side(
         recipe,
@@ -167,7 +172,7 @@ def train_generator(recipe: GeneratorRecipe, inputs: Inputs, out: Path, context:
         context,
         group="generator_training",
         max_similar=recipe.generator.max_similar,
-        begin=begin,
+        create=create,
         training=training,
     )
     if is_writer():
@@ -175,7 +180,7 @@ def train_generator(recipe: GeneratorRecipe, inputs: Inputs, out: Path, context:
     return trained.summary
 
 
-def _training(
+def _generator_training(
     recipe: GeneratorRecipe,
     bundle: Bundle,
     generator: Generator,
@@ -198,5 +203,5 @@ def _training(
     (loss, *others), (simulator, *_) = losses.values(), simulators.values()
     if not others:
         return loss, simulator
-    mixture = Mixture(simulators, {each.kind: each.weight for each in recipe.objectives})
+    mixture = Mixture(simulators, {objective.kind: objective.weight for objective in recipe.objectives})
     return MixedLoss(bundle.model, losses), mixture

@@ -33,7 +33,7 @@ from subgraft.pipeline.recipes.embeddings import (
     LikelihoodMatchingRecipe,
     TokenDistillationRecipe,
 )
-from subgraft.pipeline.stages.chunked_translation import Search, translated_in_chunks
+from subgraft.pipeline.stages.chunked_translation import Search, translate_in_chunks
 from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
@@ -47,19 +47,21 @@ Pairs = list[tuple[str, str]]
 def distil(recipe: DistillationRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
     recipe = with_named_precision(recipe, bundle.model, context)
-    # All of them before the first training moves the model to a GPU.
+    # Prepare all sides before the first training moves the model to a GPU.
     target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in recipe.sides}
     names = initialised_sides(bundle.model, target)
-    additional = {name: _additional_text(name, inputs) for name in names}
+    additional_text = {name: _additional_text(name, inputs) for name in names}
     students = [_Student.of(bundle, name, target[name], recipe) for name in names]
     summary: Summary = {}
     for student in students:
-        summary[student.side.name] = student.train(bundle, corpus, additional[student.side.name], recipe, out, context)
+        summary[student.side.name] = student.train(
+            bundle, corpus, additional_text[student.side.name], recipe, out, context
+        )
     return summary
 
 
 def _additional_text(side: SideName, inputs: Inputs) -> Pairs:
-    """Further text of a side. What an encoder reads is compared without any target; a decoder needs a source."""
+    """Additional text of a side. An encoder's passes are compared without a target; a decoder needs a source."""
     if side == "decoder":
         return list(Corpus.open(inputs["synthetic"]).pairs("train")) if "synthetic" in inputs else []
     return [(line, "") for line in Corpus.open(inputs["text"]).lines("train", "source")] if "text" in inputs else []
@@ -124,8 +126,8 @@ class _Student:
         tokens, rows = module.embeddings.trained()
         if is_writer():
             DistilledRows(self.target, tokens, rows, *self.origin, self.method.initialiser).save(out / name)
-        counted: dict[str, Json] = {"trainable": len(self.start.tokens), "in_text": len(data.tokens)}
-        return summary | counted | {"trained": len(tokens), "sentences": len(data)}
+        counts: dict[str, Json] = {"trainable": len(self.start.tokens), "in_text": len(data.tokens)}
+        return summary | counts | {"trained": len(tokens), "sentences": len(data)}
 
     def _sentences(
         self,
@@ -180,19 +182,19 @@ def fit_rows(
     return summary | ({f"{measured}_before": values[0], f"{measured}_after": values[-1]} if values else {})
 
 
-# What likelihood matching learns: what a decoder predicts.
-MATCHED: SideName = "decoder"
+# Likelihood matching learns the rows of this side, whose tokens are predicted.
+MATCHED_SIDE: SideName = "decoder"
 
 
 def match_likelihood(recipe: LikelihoodMatchingRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
     require_token_head(bundle.model)
     recipe = with_named_precision(recipe, bundle.model, context)
-    target = Tokenizer.load(inputs[f"vocabulary/{MATCHED}"])
-    # Before translating or training moves the model to a GPU.
+    target = Tokenizer.load(inputs[f"vocabulary/{MATCHED_SIDE}"])
+    # Copy the initial rows before translation or training moves the model to a GPU.
     start = StudentTables.of(bundle, target, Method(recipe.starts_from, inputs.get("generator"), recipe.max_similar))
-    made_for = origin(side_of(bundle.model, MATCHED), bundle.decoder)
-    text, cost = _text(recipe, bundle, corpus, context)
+    row_origin = origin(side_of(bundle.model, MATCHED_SIDE), bundle.decoder)
+    text, cost = _training_pairs(recipe, bundle, corpus, context)
     additional = list(Corpus.open(inputs["synthetic"]).pairs("train")) if "synthetic" in inputs else []
     data = _spans(recipe, bundle, target, start, text["train"], recipe.matching.sentences_per_token, additional)
     held_out = _spans(recipe, bundle, target, start, text["dev"])
@@ -200,33 +202,35 @@ def match_likelihood(recipe: LikelihoodMatchingRecipe, inputs: Inputs, out: Path
     trained: Summary = {"steps": 0}
     if len(data):
         training, measures = "likelihood_matching_training", {"loss": "matching", "measured": "divergence"}
-        trained = fit_rows(module, data, held_out, recipe, out, context, group=training, part=MATCHED, **measures)
+        trained = fit_rows(module, data, held_out, recipe, out, context, group=training, part=MATCHED_SIDE, **measures)
     tokens, rows = module.trained()
     if is_writer():
-        learnt = DistilledRows(target, tokens, rows.pop("input"), *made_for, "likelihood-matching", rows)
-        learnt.save(out / MATCHED)
+        learnt = DistilledRows(target, tokens, rows.pop("input"), *row_origin, "likelihood-matching", rows)
+        learnt.save(out / MATCHED_SIDE)
     spans, unknown = data.spans
-    counted: dict[str, Json] = {"trainable": len(tokens), "in_text": len(data.tokens), "sentences": len(data)}
-    return {MATCHED: trained | counted | {"spans": spans, "unknown_spans": unknown} | cost}
+    counts: dict[str, Json] = {"trainable": len(tokens), "in_text": len(data.tokens), "sentences": len(data)}
+    return {MATCHED_SIDE: trained | counts | {"spans": spans, "unknown_spans": unknown} | cost}
 
 
-def _text(
+def _training_pairs(
     recipe: LikelihoodMatchingRecipe, bundle: Bundle, corpus: Corpus, context: Context
 ) -> tuple[dict[Split, Pairs], dict[str, Json]]:
     """Pairs to train on and held-out ones, and the cost of making them. References are read only if configured."""
     text: dict[Split, Pairs] = {}
     cost = {"translation_seconds": 0.0, "translated": 0, "cut_translations": 0}
     for split in ("train", "dev"):
-        most = recipe.training.dev_sentences if split == "dev" else None
+        max_pairs = recipe.training.dev_sentences if split == "dev" else None
         if recipe.matching.text == "references":
-            text[split] = list(corpus.pairs(split))[:most]
+            text[split] = list(corpus.pairs(split))[:max_pairs]
             continue
-        sources = list(corpus.lines(split, "source"))[:most]
-        made = translated_in_chunks(bundle, sources, recipe.languages, Search(recipe.matching.beam), context, split)
-        text[split] = list(zip(sources, made.texts, strict=True))
-        cost["translation_seconds"] += made.seconds
+        sources = list(corpus.lines(split, "source"))[:max_pairs]
+        translations = translate_in_chunks(
+            bundle, sources, recipe.languages, Search(recipe.matching.beam), context, split
+        )
+        text[split] = list(zip(sources, translations.texts, strict=True))
+        cost["translation_seconds"] += translations.seconds
         cost["translated"] += len(sources)
-        cost["cut_translations"] += made.cut
+        cost["cut_translations"] += translations.cut
     return text, {} if recipe.matching.text == "references" else {**cost}
 
 
@@ -240,4 +244,4 @@ def _spans(
     additional: Sequence[tuple[str, str]] = (),
 ) -> SpanPairs:
     languages, training, new = recipe.languages, recipe.training, start.tokens
-    return SpanPairs(pairs, bundle, MATCHED, target, languages, training, new, per_token, recipe.seed, additional)
+    return SpanPairs(pairs, bundle, MATCHED_SIDE, target, languages, training, new, per_token, recipe.seed, additional)

@@ -1,4 +1,4 @@
-"""What evaluations share: searches with their speed and cut outputs, length in tokens, scores with their statistics."""
+"""Measurements shared by evaluations: speed and cut outputs of searches, length in tokens, scores and statistics."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def warm_up(write: Translator | Continuer, texts: Sequence[Any], settings: Measu
         write(texts[:1])
 
 
-def outputs_recorded(write: Translator | Continuer) -> dict[str, Json]:
-    """Outputs of the last call that were cut, and how many sentences CTranslate2 left to transformers."""
-    again = {"searched_again": write.again} if isinstance(write, FastTranslator | FastContinuer) else {}
-    return {"cut_outputs": write.cut, **again}
+def output_counts(write: Translator | Continuer) -> dict[str, Json]:
+    """The number of outputs of the last call that were cut, and of sentences that CTranslate2 left to transformers."""
+    searched_again = {"searched_again": write.again} if isinstance(write, FastTranslator | FastContinuer) else {}
+    return {"cut_outputs": write.cut, **searched_again}
 
 
 def search_speed(write: Translator | Continuer, texts: Sequence[Any], settings: MeasurementSettings) -> Speed:
-    """The speed of the last call, which was for all texts, or of further calls for the first texts.
+    """The speed of the last call, which was for all texts, or of additional calls for the first texts.
 
     Sentences that CTranslate2 leaves to transformers do not count in its speed.
     """
@@ -92,30 +92,35 @@ class Texts(NamedTuple):
     language: str
 
 
-def scores_of(
+def score_texts(
     texts: Texts,
-    further: Sequence[str],
+    additional: Sequence[str],
     spelled: NDArray[np.bool_],
     out: Path,
     metrics: Sequence[MetricName] = METRICS,
 ) -> dict[str, Score]:
-    """Scores by these metrics; their sentence statistics are saved for resampling.
+    """Score texts, and save the sentence statistics for resampling.
 
-    `further` are names of additional metrics, some of them from plugins.
+    Args:
+        texts: The texts to score.
+        additional: Names of additional metrics, which may be those of plugins.
+        spelled: Whether each sentence has no unknown token [n], saved with the statistics.
+        out: The directory of the statistics.
+        metrics: Names of metrics.
     """
     _, hypotheses, references, language = texts
-    asked = (*metrics, *(metric for metric in FURTHER_METRICS if metric in further))
-    statistics = {metric: sentence_statistics(metric, hypotheses, references, language) for metric in asked}
-    own = {name: plugin_metric(name) for name in further if name not in FURTHER_METRICS}
-    own_counts = {name: plugin_statistics(metric, *texts) for name, metric in own.items()}
-    counted = {**{str(metric): counts for metric, counts in statistics.items()}, **own_counts}
-    save_file({**counted, SPELLED: spelled}, out / STATISTICS)
+    all_metrics = (*metrics, *(metric for metric in FURTHER_METRICS if metric in additional))
+    statistics = {metric: sentence_statistics(metric, hypotheses, references, language) for metric in all_metrics}
+    plugins = {name: plugin_metric(name) for name in additional if name not in FURTHER_METRICS}
+    plugin_counts = {name: plugin_statistics(metric, *texts) for name, metric in plugins.items()}
+    all_counts = {**{str(metric): counts for metric, counts in statistics.items()}, **plugin_counts}
+    save_file({**all_counts, SPELLED: spelled}, out / STATISTICS)
     scores = {str(metric): corpus_score(metric, counts, language) for metric, counts in statistics.items()}
-    return scores | {name: plugin_score(metric, own_counts[name]) for name, metric in own.items()}
+    return scores | {name: plugin_score(metric, plugin_counts[name]) for name, metric in plugins.items()}
 
 
 def output_language(inputs: Inputs, hypotheses: Sequence[str], target: str) -> dict[str, Json]:
-    """For the record, the share of outputs in each language, where an evaluation has text of several with `target`."""
+    """The share of outputs in each language; empty unless the inputs have text of several languages with `target`."""
     roles = sorted(role for role in inputs if role.startswith(LANGUAGE_TEXT))
     identify = _identifier(*(inputs[role] for role in roles))
     if identify is None or target not in identify.languages:
@@ -125,7 +130,7 @@ def output_language(inputs: Inputs, hypotheses: Sequence[str], target: str) -> d
 
 @lru_cache(maxsize=1)
 def _identifier(*corpora: Path) -> LanguageIdentifier | None:
-    """Learnt once for all evaluations of an experiment that a process makes: artifacts do not change."""
+    """The identifier, which a process trains once for all evaluations of an experiment: artifacts do not change."""
     return LanguageIdentifier.of(map(Corpus.open, corpora))
 
 

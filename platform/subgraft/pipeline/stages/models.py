@@ -1,4 +1,4 @@
-"""Models that are not trained by a stage: built, imported, assembled, given a source; and entities to read."""
+"""Models that a stage makes without training: built, imported, assembled or conditioned; and embeddings of entities."""
 
 from __future__ import annotations
 
@@ -49,25 +49,29 @@ def condition_model(recipe: ConditionRecipe, inputs: Inputs, out: Path, context:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
     require_token_head(bundle.model)
     reader = Bundle.load(inputs["reader"]) if "reader" in inputs else None
-    reads = reader.encoder if reader else Tokenizer.load(inputs["encoder"]) if "encoder" in inputs else bundle.decoder
-    pretrained = _read_by(reader, recipe) if reader else None
+    source_tokenizer = (
+        reader.encoder if reader else Tokenizer.load(inputs["encoder"]) if "encoder" in inputs else bundle.decoder
+    )
+    pretrained = _pretrained_source(reader, recipe) if reader else None
     settings = conditioning_settings(
-        recipe.variant, recipe.source, recipe.settings, corpus, len(reads), pretrained, recipe.copying
+        recipe.variant, recipe.source, recipe.settings, corpus, len(source_tokenizer), pretrained, recipe.copying
     )
     model = conditioned(bundle.model, settings, recipe.seed, reader.model if reader else None)
-    made = Bundle(model, reads, bundle.decoder)
-    if made.max_positions < 2:
+    conditioned_bundle = Bundle(model, source_tokenizer, bundle.decoder)
+    if conditioned_bundle.max_positions < 2:
         hint = "Give a model of more positions, or read less of a source (conditioning.max_length)."
         raise UserError(f"the source takes all {bundle.max_positions} positions of the model", hint=hint)
-    made.save(out)
-    new = model.num_parameters() - bundle.model.num_parameters()
+    conditioned_bundle.save(out)
+    new_parameters = model.num_parameters() - bundle.model.num_parameters()
     source = settings.source
-    read = {"classes": list(source.classes)} if source.kind == "class" else {"source": source.model_dump(mode="json")}
-    return {"parameters": model.num_parameters(), "new_parameters": new, **read}
+    source_record = (
+        {"classes": list(source.classes)} if source.kind == "class" else {"source": source.model_dump(mode="json")}
+    )
+    return {"parameters": model.num_parameters(), "new_parameters": new_parameters, **source_record}
 
 
-def _read_by(reader: Bundle, recipe: ConditionRecipe) -> PretrainedTextSourceSettings:
-    """The source is surrounded by the special tokens that the reader uses for its language."""
+def _pretrained_source(reader: Bundle, recipe: ConditionRecipe) -> PretrainedTextSourceSettings:
+    """The settings of a source that a pretrained model reads, with that model's special tokens for the language."""
     encoder, config = encoder_of(reader.model), reader.model.config.to_dict()
     parameters = Parameters(encoder.num_parameters(), encoder.num_parameters(only_trainable=True))
     languages = None if recipe.language is None else Languages(source=recipe.language, target=recipe.language)
@@ -89,11 +93,13 @@ def take_saved_weights(recipe: SavedWeightsRecipe, inputs: Inputs, out: Path, co
     del context
     saved = inputs["model"] / SAVED_STEPS
     if not (saved / str(recipe.step)).is_dir():
-        steps = ", ".join(sorted((each.name for each in saved.iterdir()), key=int)) if saved.is_dir() else "none"
+        steps = (
+            ", ".join(sorted((directory.name for directory in saved.iterdir()), key=int)) if saved.is_dir() else "none"
+        )
         raise UserError(
             f"the pretraining saved no weights after {recipe.step} updates",
             where="pretraining_step",
-            hint=f"Those that it saved: {steps}.",
+            hint=f"It saved the weights of: {steps}.",
         )
     shutil.copytree(saved / str(recipe.step), out, dirs_exist_ok=True)
     record = json_io.object_in(inputs["model"] / "record.json")["summary"]
@@ -103,12 +109,12 @@ def take_saved_weights(recipe: SavedWeightsRecipe, inputs: Inputs, out: Path, co
 
 def assemble_model(recipe: AssembleRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
-    bundle = assembled(inputs["model"], recipe.seed)
+    bundle = assemble(inputs["model"], recipe.seed)
     bundle.save(out)
     return {"parameters": bundle.model.num_parameters()}
 
 
-def assembled(model: Path | str, seed: int) -> Bundle:
+def assemble(model: Path | str, seed: int) -> Bundle:
     """The encoder-decoder of a directory or hub id. Raises UserError for a model that already generates text."""
     bundle = Bundle.load(model)
     family = family_of(bundle.model)
@@ -120,56 +126,56 @@ def assembled(model: Path | str, seed: int) -> Bundle:
 
 def add_source_encoder(recipe: SourceEncoderRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
-    bundle, reads = Bundle.load(inputs["model"]), Tokenizer.load(inputs["encoder"])
-    made = with_source_encoder(bundle, reads, recipe.layers, recipe.seed)
-    made.save(out)
-    new = made.model.num_parameters() - bundle.model.num_parameters()
-    return {"parameters": made.model.num_parameters(), "new_parameters": new}
+    bundle, source_tokenizer = Bundle.load(inputs["model"]), Tokenizer.load(inputs["encoder"])
+    extended = with_source_encoder(bundle, source_tokenizer, recipe.layers, recipe.seed)
+    extended.save(out)
+    new_parameters = extended.model.num_parameters() - bundle.model.num_parameters()
+    return {"parameters": extended.model.num_parameters(), "new_parameters": new_parameters}
 
 
-def with_source_encoder(bundle: Bundle, reads: Tokenizer, layers: int, seed: int) -> Bundle:
+def with_source_encoder(bundle: Bundle, source_tokenizer: Tokenizer, layers: int, seed: int) -> Bundle:
     """The model behind a new source encoder over a tokenizer; its weights depend on the seed only.
 
     Raises UserError for models that take none, and for a tokenizer without padding.
     """
     require_token_head(bundle.model)
-    config, padding = bundle.model.config.to_dict(), needed(reads, "pad", "a source encoder")
-    entries = family_of(bundle.model).with_source_encoder(config, layers, len(reads), padding)
-    return Bundle(_extended(bundle, entries, seed, "model.encoder.source."), reads, bundle.decoder)
+    config, padding = bundle.model.config.to_dict(), needed(source_tokenizer, "pad", "a source encoder")
+    entries = family_of(bundle.model).with_source_encoder(config, layers, len(source_tokenizer), padding)
+    return Bundle(_extend_model(bundle, entries, seed, "model.encoder.source."), source_tokenizer, bundle.decoder)
 
 
 def add_context(recipe: ContextRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
     bundle = Bundle.load(inputs["model"])
-    made = with_context(bundle, recipe.languages, recipe.sentences, recipe.seed)
-    made.save(out)
-    new = made.model.num_parameters() - bundle.model.num_parameters()
-    return {"parameters": made.model.num_parameters(), "new_parameters": new}
+    extended = with_context(bundle, recipe.languages, recipe.sentences, recipe.seed)
+    extended.save(out)
+    new_parameters = extended.model.num_parameters() - bundle.model.num_parameters()
+    return {"parameters": extended.model.num_parameters(), "new_parameters": new_parameters}
 
 
 def with_context(bundle: Bundle, languages: Languages, sentences: int, seed: int) -> Bundle:
-    """The model with an encoder that reads sentences before; its new weights depend on the seed only.
+    """The model with an encoder that reads the preceding sentences; its new weights depend on the seed only.
 
     Raises UserError for models that read none.
     """
     end = bundle.sequence_format(languages).source_ending[-1]
     entries = family_of(bundle.model).with_context(bundle.model.config.to_dict(), sentences, end)
-    made = _extended(bundle, entries, seed, "model.encoder.context.")
-    return Bundle(made, bundle.encoder, bundle.decoder)
+    model = _extend_model(bundle, entries, seed, "model.encoder.context.")
+    return Bundle(model, bundle.encoder, bundle.decoder)
 
 
-def _extended(bundle: Bundle, entries: dict[str, Any], seed: int, new_weights: str) -> PreTrainedModel:
-    """A model of another configuration, with the bundle's weights and new ones under a prefix."""
-    kind: Any = family_named(entries.pop("model_type")).model_class()
+def _extend_model(bundle: Bundle, entries: dict[str, Any], seed: int, new_weights: str) -> PreTrainedModel:
+    """A model of an extended configuration, with the bundle's weights, and new ones under the prefix `new_weights`."""
+    model_class: Any = family_named(entries.pop("model_type")).model_class()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        made = kind(kind.config_class(**entries))
-    new, unknown = made.load_state_dict(bundle.model.state_dict(), strict=False)
-    assert not unknown and all(name.startswith(new_weights) for name in new)
-    made.generation_config = bundle.model.generation_config
-    made.eval()
-    assert isinstance(made, PreTrainedModel)
-    return made
+        model = model_class(model_class.config_class(**entries))
+    missing, unknown = model.load_state_dict(bundle.model.state_dict(), strict=False)
+    assert not unknown and all(name.startswith(new_weights) for name in missing)
+    model.generation_config = bundle.model.generation_config
+    model.eval()
+    assert isinstance(model, PreTrainedModel)
+    return model
 
 
 def build_model(recipe: BuildRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
@@ -185,24 +191,24 @@ def build(model: ModelSettings, inputs: Inputs, seed: int) -> Bundle:
     It reads the entities of the input `entities`, if there is one.
     """
     target = Tokenizer.load(inputs["decoder"])
-    one = model.one_vocabulary or inputs["encoder"] == inputs["decoder"]
-    source = target if one else Tokenizer.load(inputs["encoder"])
-    made = family_named(model.family).build(model, source, target, seed)
+    shares_vocabulary = model.one_vocabulary or inputs["encoder"] == inputs["decoder"]
+    source = target if shares_vocabulary else Tokenizer.load(inputs["encoder"])
+    built = family_named(model.family).build(model, source, target, seed)
     if "entities" in inputs:
-        EntityTable.load(inputs["entities"]).into(made)
-    return Bundle(made, source, target)
+        EntityTable.load(inputs["entities"]).into(built)
+    return Bundle(built, source, target)
 
 
 def embed_entities(recipe: EntityRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     """Embeddings of a knowledge graph's entities, by TransE, or as they are in the user's folder."""
     del inputs
-    place = Path(recipe.place)
+    path = Path(recipe.place)
     if recipe.transe is None:
-        table = EntityTable.load(place)
+        table = EntityTable.load(path)
         for name in ENTITY_FILES:
-            shutil.copyfile(place / name, out / name)
+            shutil.copyfile(path / name, out / name)
         return {"entities": len(table.names), "dimensions": table.vectors.shape[1]}
-    graph = Triples.read(place)
+    graph = Triples.read(path)
     table = train_transe(
         graph, recipe.transe, recipe.seed, lambda done, total: context.progress(done, total, "epochs of TransE")
     )

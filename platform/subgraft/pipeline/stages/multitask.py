@@ -20,18 +20,18 @@ from subgraft.training.understanding.objective import LabelledExamples
 
 
 def run(recipe: MultitaskRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    """The result is the model of the recipe's own task; the other heads are in a file next to it."""
+    """Train the model; the output is the model of the recipe's own task, with the other heads in a separate file."""
     bundle = Bundle.load(inputs["model"])
     recipe = with_named_precision(recipe, bundle.model, context)
     settings = recipe.training
-    tasks = {name: _labelled(alone.objective) for name, alone in recipe.by_task.items()}
+    tasks = {name: _require_labelled(task_recipe.objective) for name, task_recipe in recipe.by_task.items()}
     corpora = {name: Corpus.open(inputs[recipe.corpus_of(name)], context.cache) for name in tasks}
     pairs = {name: (tasks[name], corpora[name]) for name in tasks}
     bundles = with_task_heads(bundle, pairs, recipe.seed, settings.max_length)
     examples = dict[str, LabelledExamples]()
-    for name, alone in recipe.by_task.items():
-        request = Request(bundles[name], corpora[name], recipe.languages, alone.training, recipe.seed)
-        examples[name] = LabelledExamples(tasks[name], request, alone.training)
+    for name, task_recipe in recipe.by_task.items():
+        request = Request(bundles[name], corpora[name], recipe.languages, task_recipe.training, recipe.seed)
+        examples[name] = LabelledExamples(tasks[name], request, task_recipe.training)
     data = TasksAtOnce(examples)
     loss = data.loss(bundles)
     outcome = fit(
@@ -48,11 +48,11 @@ def run(recipe: MultitaskRecipe, inputs: Inputs, out: Path, context: Context) ->
     if is_writer():
         bundles[OWN].save(out)
         save_heads(bundles, out)
-    reached = next(point.values for point in outcome.curve if point.step == outcome.best_step)
+    dev_scores = next(point.values for point in outcome.curve if point.step == outcome.best_step)
     return {
         **write_curve(outcome, out),
-        "dev": reached,
-        "examples": {name: len(each.lengths) for name, each in examples.items()},
+        "dev": dev_scores,
+        "examples": {name: len(labelled.lengths) for name, labelled in examples.items()},
         "cut_pairs": data.cut,
         "parameters": bundles[OWN].model.num_parameters(),
         "trained_parameters": outcome.trained_parameters,
@@ -61,6 +61,6 @@ def run(recipe: MultitaskRecipe, inputs: Inputs, out: Path, context: Context) ->
     }
 
 
-def _labelled(objective: TaskObjectiveSettings) -> LabelledSettings | LabelledPairsSettings:
+def _require_labelled(objective: TaskObjectiveSettings) -> LabelledSettings | LabelledPairsSettings:
     assert isinstance(objective, LabelledSettings | LabelledPairsSettings)  # validation requires labels
     return objective

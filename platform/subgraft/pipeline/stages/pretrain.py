@@ -36,14 +36,24 @@ def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> 
     corpus, smoothing = Corpus.open(inputs["corpus"], context.cache), recipe.training.label_smoothing
     bundle = _initial_model(recipe, inputs)
     recipe = with_named_precision(recipe, bundle.model, context)
-    sampled = (recipe.training, recipe.seed, recipe.sampling, recipe.language_exponent)
-    further = {kind: Corpus.open(inputs[f"corpus/{kind}"], context.cache) for kind in recipe.further_corpora}
-    request = Request(bundle, corpus, recipe.languages, *sampled, further)
+    further_corpora = {kind: Corpus.open(inputs[f"corpus/{kind}"], context.cache) for kind in recipe.further_corpora}
+    request = Request(
+        bundle,
+        corpus,
+        recipe.languages,
+        recipe.training,
+        recipe.seed,
+        recipe.sampling,
+        recipe.language_exponent,
+        further_corpora,
+    )
     text = in_stages(recipe.objectives, recipe.training, request)
     losses = {kind: objective.loss(smoothing) for kind, objective in text.of_loss.items()}
     module: ObjectiveLoss = next(iter(losses.values())) if len(losses) == 1 else MixedLoss(bundle.model, losses)
-    judge = next((each for each in text.longest.values() if each.select), next(iter(text.longest.values())))
-    sampling, evaluate = None, judge.dev_scores()
+    dev_objective = next(
+        (objective for objective in text.longest.values() if objective.select), next(iter(text.longest.values()))
+    )
+    sampling, evaluate = None, dev_objective.dev_scores()
     if recipe.training.target_sampling is not None:
         sampling = target_sampling(recipe.training.target_sampling, bundle.model, recipe.seed)
         module, evaluate = SampledLoss(module), _dev_losses(recipe, request)
@@ -56,7 +66,7 @@ def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> 
         group="pretrain",
         seed=recipe.seed,
         evaluate=evaluate,
-        select=_selection(recipe.training.select, judge),
+        select=_selection(recipe.training.select, dev_objective),
         preparation=sampling or memory_of(text.of_loss),
         save=partial(_save_step, bundle, context.work / SAVED_STEPS),
     )
@@ -77,18 +87,18 @@ def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> 
 
 
 def _save_step(bundle: Bundle, folder: Path, step: int) -> None:
-    """Save the weights of a step, complete or not at all: a training that resumes may do so again."""
-    whole, unfinished = folder / str(step), folder.with_name(f"{folder.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    bundle.save(unfinished)
-    shutil.rmtree(whole, ignore_errors=True)
+    """Save the weights of a step atomically. A training that resumes may save the same step again."""
+    complete, partial_folder = folder / str(step), folder.with_name(f"{folder.name}.unfinished")
+    shutil.rmtree(partial_folder, ignore_errors=True)
+    partial_folder.mkdir(parents=True)
+    bundle.save(partial_folder)
+    shutil.rmtree(complete, ignore_errors=True)
     folder.mkdir(exist_ok=True)
-    unfinished.rename(whole)
+    partial_folder.rename(complete)
 
 
 def _initial_model(recipe: PretrainRecipe, inputs: Inputs) -> Bundle:
-    """The model before its first step: built, or loaded to continue its pretraining; as its objectives need it."""
+    """The model before its first step, built or loaded, in the form that its objectives need."""
     bundle = Bundle.load(inputs["model"]) if recipe.model is None else build(recipe.model, inputs, recipe.seed)
     if recipe.predicts_next:
         return replace(bundle, model=with_next_sentence(bundle.model, recipe.seed))
@@ -106,12 +116,15 @@ def _dev_losses(recipe: PretrainRecipe, request: Request) -> Callable[[], dict[s
         return None
     held_out = HeldOut(**vars(of_length(request, recipe.training.longest)))
     objectives = objectives_of(recipe.objectives, held_out)
-    means = [held_out_mean(each.loss(0.0), each, recipe.training, f"{kind}_loss") for kind, each in objectives.items()]
+    means = [
+        held_out_mean(objective.loss(0.0), objective, recipe.training, f"{kind}_loss")
+        for kind, objective in objectives.items()
+    ]
     return lambda: {name: value for mean in means for name, value in mean().items()}
 
 
-def _selection(name: SelectName | None, judge: Objective) -> Selection | None:
+def _selection(name: SelectName | None, dev_objective: Objective) -> Selection | None:
     """The criterion that selects the weights: the configured one, else the objective's default."""
     if name is not None:
         return SELECTIONS[name]
-    return Selection(judge.select, least=judge.lowest) if judge.select else None
+    return Selection(dev_objective.select, least=dev_objective.lowest) if dev_objective.select else None

@@ -27,7 +27,7 @@ from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.recipes.evaluation import ReportedSystem, ReportRecipe
 from subgraft.pipeline.stages.report_systems import (
     continued_result,
-    flattened,
+    flatten,
     labelled_result,
     read_lines,
     read_record,
@@ -54,17 +54,17 @@ def collect(recipe: ReportRecipe, inputs: Inputs) -> ReportData:
 
 
 def _collect_continued(recipe: ReportRecipe, inputs: Inputs) -> ReportData:
-    """The same for models that continue text; the sources are prompts, fewer than the references."""
+    """Collect the data for models that continue text; the sources are prompts, fewer than the references."""
     return _collect(recipe, inputs, continued_result, "prompts.txt")
 
 
 def _collect_answered(recipe: ReportRecipe, inputs: Inputs) -> ReportData:
-    """The same for models that answer in conversations."""
+    """Collect the data for models that answer in conversations."""
     return replace(_collect_continued(recipe, inputs), prompts="the turns of test conversations before the last answer")
 
 
 def _collect_written(recipe: ReportRecipe, inputs: Inputs) -> ReportData:
-    """The same for models that write for a source; the prompts are the sources."""
+    """Collect the data for models that write for a source; the prompts are the sources."""
     assert recipe.objective.source is not None
     return replace(_collect_continued(recipe, inputs), prompts=_PROMPTS[recipe.objective.source])
 
@@ -98,9 +98,9 @@ def _collect(
         over_segmented=over_segmented_words(references, upstream, downstream, languages.target),
         baseline=recipe.baseline,
         systems=systems,
-        stages=tuple(_seconds(recipe, inputs)),
+        stages=tuple(_stage_seconds(recipe, inputs)),
         provenance=records.Provenance(
-            {key: str(value) for key, value in sorted(flattened(recipe.settings).items())},
+            {key: str(value) for key, value in sorted(flatten(recipe.settings).items())},
             provenance["versions"],
             provenance["git_commit"],
             provenance["device"],
@@ -156,30 +156,30 @@ def _gap(path: Path, language: str) -> records.SubwordGap:
         Spelling(**gap["text"]["upstream"]).tokens_per_sentence,
         Spelling(**gap["text"]["downstream"]).tokens_per_sentence,
         tuple(examples),
-        tuple(map(_spelled, gap["spelling"])),
+        tuple(map(_spelled_text, gap["spelling"])),
         tuple(gap["text"]["upstream_unknown_characters"]),
     )
 
 
-def _spelled(record: Mapping[str, Any]) -> records.SpelledText:
-    counts = Spelling(**{each.name: record[each.name] for each in fields(Spelling)})
+def _spelled_text(record: Mapping[str, Any]) -> records.SpelledText:
+    counts = Spelling(**{field.name: record[field.name] for field in fields(Spelling)})
     scores = {name: Score(**score) for name, score in record.get("scores", {}).items()}
     return records.SpelledText(record["role"], record["side"], record["split"], counts, scores)
 
 
-def _seconds(recipe: ReportRecipe, inputs: Inputs) -> list[records.StageSeconds]:
+def _stage_seconds(recipe: ReportRecipe, inputs: Inputs) -> list[records.StageSeconds]:
     """Seconds of every step among the inputs, each once however many systems share it."""
-    whose = {key: (system.name, system.seed) for system in recipe.systems for key in system.inputs.own}
+    owners = {key: (system.name, system.seed) for system in recipe.systems for key in system.inputs.own}
     seconds: dict[Path, records.StageSeconds] = {}
     for key, path in inputs.items():
         record = read_record(path)
-        system, seed = whose.get(key, (None, None))
+        system, seed = owners.get(key, (None, None))
         seconds.setdefault(path, records.StageSeconds(record["stage"], record["seconds"], system, seed))
     return list(seconds.values())
 
 
 def _commands(name: str, pair: str, systems: Sequence[SystemResult], *, predicts: bool) -> tuple[records.Command, ...]:
-    """Commands for the reader; without one that uses a model if no finetuning improved one."""
+    """Commands for the reader; the command that uses the best model is left out if no finetuning improved it."""
     model = f"models:/{name}-{pair}@champion"
     use = use_of(model, pair, predicts=predicts)
     commands = [records.Command("browse every run", "subgraft tracking")]
@@ -188,16 +188,16 @@ def _commands(name: str, pair: str, systems: Sequence[SystemResult], *, predicts
     return tuple(commands)
 
 
-# The inputs that the report shows in place of prompts, by the kind of source.
+# A description of the prompts by the kind of source.
 _PROMPTS: Mapping[SourceName, str] = {
-    "class": "the class of each text, and no word of it",
-    "text": "the texts that are read, and no written text",
-    "features": "features, and no word of a text",
+    "class": "the class of each text, without any of its words",
+    "text": "the source texts, without any target text",
+    "features": "features, without any text",
 }
 
 
 def collect_labelled(recipe: ReportRecipe, inputs: Inputs) -> ReportData:
-    """The same for models that predict labels."""
+    """Collect the data for models that predict labels."""
     return _collect(recipe, inputs, labelled_result, "sources.txt")
 
 

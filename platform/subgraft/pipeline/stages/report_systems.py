@@ -45,7 +45,7 @@ from subgraft.pipeline.stages.stage import (
 )
 from subgraft.training.progress import CURVE, selected_weights
 
-_BILLED = ("training_seconds", "translation_seconds")
+_BILLED_KEYS = ("training_seconds", "translation_seconds")
 
 
 def system_result(system: ReportedSystem, inputs: Inputs) -> SystemResult:
@@ -53,14 +53,16 @@ def system_result(system: ReportedSystem, inputs: Inputs) -> SystemResult:
     keys, evaluated = system.inputs, inputs[system.inputs.evaluate]
     evaluation, statistics = _evaluation(evaluated), load_file(evaluated / STATISTICS)
     return SystemResult(
-        **_of_any_task(system, inputs, evaluation),
+        **_common_fields(system, inputs, evaluation),
         hypotheses=read_lines(evaluated / "hypotheses.txt"),
         scores={metric: Score(**score) for metric, score in evaluation["scores"].items()},
         statistics={metric: counts for metric, counts in statistics.items() if metric != SPELLED},
         inference_ece=evaluation["calibration"] and evaluation["calibration"]["error"],
-        bins=tuple(Bin(**each) for each in (evaluation["calibration"] or {"bins": ()})["bins"]),
-        forgetting=_forgetting(_input_of(keys.upstream_before, inputs), _input_of(keys.upstream_after, inputs)),
-        likelihood=_likelihood(_input_of(keys.likelihood, inputs)),
+        bins=tuple(Bin(**bin_record) for bin_record in (evaluation["calibration"] or {"bins": ()})["bins"]),
+        forgetting=_forgetting(
+            _optional_input(keys.upstream_before, inputs), _optional_input(keys.upstream_after, inputs)
+        ),
+        likelihood=_likelihood(_optional_input(keys.likelihood, inputs)),
         spelled=statistics[SPELLED],
         directions={name: _direction(name, system, inputs) for name in keys.directions},
         trained_on=system.trained_on,
@@ -74,7 +76,7 @@ def _direction(name: str, system: ReportedSystem, inputs: Inputs) -> DirectionRe
     evaluation, statistics = _evaluation(evaluated), load_file(evaluated / STATISTICS)
     language = read_record(evaluated)["recipe"]["languages"]["target"]
     sources, references, outputs = (
-        read_lines(evaluated / f"{each}.txt") for each in ("sources", "references", "hypotheses")
+        read_lines(evaluated / f"{kind}.txt") for kind in ("sources", "references", "hypotheses")
     )
     return DirectionResult(
         {metric: Score(**score) for metric, score in evaluation["scores"].items()},
@@ -91,12 +93,12 @@ def _direction(name: str, system: ReportedSystem, inputs: Inputs) -> DirectionRe
 
 
 def continued_result(system: ReportedSystem, inputs: Inputs) -> SystemResult:
-    """The same for a model that continues text, or writes for a source."""
+    """Read the result of a model that continues text, or writes for a source."""
     evaluated = inputs[system.inputs.evaluate]
     evaluation, statistics = _evaluation(evaluated), load_file(evaluated / STATISTICS)
     scores = {name: Score(**score) for name, score in evaluation.get("scores", {}).items()}
     return SystemResult(
-        **_of_any_task(system, inputs, evaluation),
+        **_common_fields(system, inputs, evaluation),
         hypotheses=(),
         scores=scores,
         statistics={name: counts for name, counts in statistics.items() if name in scores},
@@ -106,18 +108,18 @@ def continued_result(system: ReportedSystem, inputs: Inputs) -> SystemResult:
 
 
 def labelled_result(system: ReportedSystem, inputs: Inputs) -> SystemResult:
-    """The same for a model that predicts labels."""
+    """Read the result of a model that predicts labels."""
     evaluated = inputs[system.inputs.evaluate]
     evaluation, statistics = _evaluation(evaluated), load_file(evaluated / STATISTICS)
     scores = {name: Score(**score) for name, score in evaluation["scores"].items()}
     calibration, confusion = evaluation["calibration"], evaluation["confusion"]
     return SystemResult(
-        **_of_any_task(system, inputs, evaluation),
+        **_common_fields(system, inputs, evaluation),
         hypotheses=read_lines(evaluated / "hypotheses.txt"),
         scores=scores,
         statistics={name: statistics[name] for name in scores},
         inference_ece=calibration and calibration["error"],
-        bins=tuple(Bin(**each) for each in (calibration or {"bins": ()})["bins"]),
+        bins=tuple(Bin(**bin_record) for bin_record in (calibration or {"bins": ()})["bins"]),
         labels=tuple(confusion["labels"]) if confusion else (),
         confusion=np.array(confusion["counts"]) if confusion else None,
         confidence=statistics.get(CONFIDENCE),
@@ -129,16 +131,17 @@ def _evaluation(evaluated: Path) -> dict[str, Any]:
     return evaluation
 
 
-def _of_any_task(system: ReportedSystem, inputs: Inputs, evaluation: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a `SystemResult` that do not depend on what the model was finetuned for."""
+def _common_fields(system: ReportedSystem, inputs: Inputs, evaluation: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a `SystemResult` that do not depend on the task."""
     keys, design, finetuned = system.inputs, system.design, inputs[system.inputs.finetune]
-    trained, before = read_record(finetuned)["summary"], keys.multitask or keys.by_sentence
+    summary, previous_training = read_record(finetuned)["summary"], keys.multitask or keys.by_sentence
     return {
         "name": system.name,
         "seed": system.seed,
         "curve": _curve(finetuned / CURVE),
         "selected_step": selected_weights(finetuned, design.select).step,
-        "on_several_tasks": before is not None and read_record(inputs[before])["summary"]["best_step"] > 0,
+        "on_several_tasks": previous_training is not None
+        and read_record(inputs[previous_training])["summary"]["best_step"] > 0,
         "tokens_per_sentence": evaluation["tokens_per_sentence"],
         "characters_per_token": evaluation["characters_per_token"],
         "tokens_per_prompt": evaluation.get("tokens_per_prompt"),
@@ -148,27 +151,29 @@ def _of_any_task(system: ReportedSystem, inputs: Inputs, evaluation: Mapping[str
         "parameters": evaluation["parameters"],
         "bill": _bill(system, inputs),
         "cut_outputs": evaluation["cut_outputs"],
-        **{name: trained.get(name) for name in ("trained_parameters", "peak_memory")},
-        "transfer": _transfer(_input_of(keys.transfer, inputs)),
+        **{name: summary.get(name) for name in ("trained_parameters", "peak_memory")},
+        "transfer": _transfer(_optional_input(keys.transfer, inputs)),
         "family": design.family,
         "variant": design.variant,
         "vocabulary_size": vocabulary_sizes(read_config(finetuned))["decoder"],
         "generator_steps": design.generator_steps,
         "pretraining_step": design.pretraining_step,
-        "intrinsic": _intrinsic(_input_of(keys.intrinsic, inputs)),
+        "intrinsic": _intrinsic(_optional_input(keys.intrinsic, inputs)),
     }
 
 
 def _bill(system: ReportedSystem, inputs: Inputs) -> Bill:
     keys = system.inputs
     return Bill(
-        upstream=_billed(inputs[keys.pretrained]) if keys.pretrained else 0.0,
-        generator=sum(_billed(inputs[key]) for key in (*keys.new_rows, *keys.synthetic_data)),
-        finetuning=sum(_billed(inputs[key]) for key in (keys.multitask, keys.by_sentence, keys.finetune) if key),
+        upstream=_billed_seconds(inputs[keys.pretrained]) if keys.pretrained else 0.0,
+        generator=sum(_billed_seconds(inputs[key]) for key in (*keys.new_rows, *keys.synthetic_data)),
+        finetuning=sum(
+            _billed_seconds(inputs[key]) for key in (keys.multitask, keys.by_sentence, keys.finetune) if key
+        ),
     )
 
 
-def _input_of(key: str | None, inputs: Inputs) -> Path | None:
+def _optional_input(key: str | None, inputs: Inputs) -> Path | None:
     return None if key is None else inputs[key]
 
 
@@ -195,7 +200,7 @@ def _intrinsic(directory: Path | None) -> dict[str, Intrinsic]:
     if directory is None:
         return {}
     qualities = json.loads((directory / QUALITY).read_text())
-    names = [each.name for each in fields(Intrinsic)]
+    names = [field.name for field in fields(Intrinsic)]
     return {side: Intrinsic(**{name: quality[name] for name in names}) for side, quality in qualities.items()}
 
 
@@ -235,10 +240,10 @@ def _curve(path: Path) -> tuple[CurvePoint, ...]:
     )
 
 
-def _billed(directory: Path) -> float:
-    """Seconds of a step. After an interruption, the record has only the last attempt, but the summary all training."""
+def _billed_seconds(directory: Path) -> float:
+    """Seconds of a step. If it was interrupted, its record covers only the last attempt, its summary all training."""
     record = read_record(directory)
-    trained = (value for key, value in flattened(record["summary"]).items() if key.endswith(_BILLED))
+    trained = (value for key, value in flatten(record["summary"]).items() if key.endswith(_BILLED_KEYS))
     return max(float(record["seconds"]), float(sum(trained)))
 
 
@@ -251,8 +256,8 @@ def read_lines(path: Path) -> tuple[str, ...]:
     return tuple(path.read_text(encoding="utf-8").split("\n")[:-1])
 
 
-def flattened(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, inner in value.items():
-        flat |= flattened(inner, f"{prefix}{key}.") if isinstance(inner, Mapping) else {f"{prefix}{key}": inner}
+        flat |= flatten(inner, f"{prefix}{key}.") if isinstance(inner, Mapping) else {f"{prefix}{key}": inner}
     return flat

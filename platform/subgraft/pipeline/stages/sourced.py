@@ -64,22 +64,23 @@ class SourcedBits:
         return cls(own, other, np.array(counts, dtype=np.float64))
 
     @property
-    def _whole(self) -> NDArray[np.bool_]:
+    def _fits(self) -> NDArray[np.bool_]:
+        """Whether each line [n] fits into the model."""
         return ~np.isnan(self.own)
 
     def figures(self, source: str) -> dict[str, Json]:
         """Means, and the number of lines left out; `source` is the kind of the sources."""
-        whole, characters = self._whole, self.characters.sum()
+        fits, characters = self._fits, self.characters.sum()
         return {
-            "bits_per_character": float(self.own[whole].sum() / characters),
-            # The difference is the source's information on the text: none if the model ignores the source.
-            f"bits_per_character_of_another_{source}": float(self.other[whole].sum() / characters),
-            "lines_left_out": int((~whole).sum()),
+            "bits_per_character": float(self.own[fits].sum() / characters),
+            # The difference is the source's information about the text: 0 if the model ignores the source.
+            f"bits_per_character_of_another_{source}": float(self.other[fits].sum() / characters),
+            "lines_left_out": int((~fits).sum()),
         }
 
-    def saved(self) -> Scored:
+    def bits_saved(self) -> Scored:
         """The bits per character that the own source saves compared with another; 0 if the model ignores its source."""
-        own, other, characters = (each[self._whole] for each in (self.own, self.other, self.characters))
+        own, other, characters = (values[self._fits] for values in (self.own, self.other, self.characters))
         statistics = np.stack([other - own, characters], axis=1)
         return Scored(Score(SAVED, float(statistics[:, 0].sum() / characters.sum()), "bits-per-character"), statistics)
 
@@ -89,7 +90,7 @@ class SourcedBits:
 
 
 def other_sources(sourced: Sourced, corpus: Corpus) -> Sequence[Any]:
-    """For each text a source that is not its own: the class after its class, or the source of a text far from it."""
+    """For each text another source: the next class, or the source of the text half the corpus away."""
     if not isinstance(sourced.sources, list):
         return sourced.turned(len(sourced.texts) // 2).sources
     classes = class_labels(corpus).labels
@@ -102,8 +103,8 @@ def _bits(
 ) -> NDArray[np.float64]:
     """Bits of each line [n]; NaN for a line that does not fit into the model. Raises UserError if no line fits."""
     bits = np.full(len(lines), np.nan)
-    for place, nats in sourced_nats(bundle, lines, sources, separator, context.progress):
-        bits[place] = nats.sum() / log(2)
+    for index, nats in sourced_nats(bundle, lines, sources, separator, context.progress):
+        bits[index] = nats.sum() / log(2)
     if np.isnan(bits).all():
         raise UserError(f"no test line fits into the {bundle.max_positions} tokens that the model takes")
     return bits
@@ -134,21 +135,21 @@ class Texts:
     separator: int
 
 
-def ranked(bundle: Bundle, texts: Texts, settings: RankingSettings, context: Context) -> list[Scored]:
+def rank_prompts(bundle: Bundle, texts: Texts, settings: RankingSettings, context: Context) -> list[Scored]:
     """The share of texts that are likelier given their own source than given others; texts that do not fit are omitted.
 
     Empty if the sources do not differ, or no text fits.
     """
     if len(set(texts.keys)) < 2:
         return []
-    chosen = conditional_generation.candidates(texts.keys, settings.sources, settings.seed, settings.texts)
-    count = chosen.shape[1]
-    lines = [texts.lines[own] for own in chosen[:, 0].tolist() for _ in range(count)]
+    candidates = conditional_generation.candidates(texts.keys, settings.sources, settings.seed, settings.texts)
+    count = candidates.shape[1]
+    lines = [texts.lines[own] for own in candidates[:, 0].tolist() for _ in range(count)]
     nats = np.full(len(lines), np.nan)
-    encoded = [texts.sources[place] for place in chosen.ravel().tolist()]
-    for place, of_tokens in sourced_nats(bundle, lines, encoded, texts.separator, context.progress):
-        nats[place] = of_tokens.sum()
-    table = nats.reshape(chosen.shape)
+    sources = [texts.sources[index] for index in candidates.ravel().tolist()]
+    for index, token_nats in sourced_nats(bundle, lines, sources, texts.separator, context.progress):
+        nats[index] = token_nats.sum()
+    table = nats.reshape(candidates.shape)
     ranks = conditional_generation.ranked_first(table[~np.isnan(table).any(axis=1)])
     signature = f"candidates:{count}|chance:{100 / count:.1f}|texts:{len(ranks)}|seed:{settings.seed}"
     return [share(RANKING, ranks, signature)] if len(ranks) else []
@@ -158,7 +159,7 @@ def overlap(
     written: Sequence[str], references: Sequence[str], language: str, metrics: Sequence[AnyMetricName] = OVERLAP
 ) -> list[Scored]:
     """The share of texts that equal their references, and the overlap of all with their references."""
-    same = [one == other for one, other in zip(written, references, strict=True)]
+    same = [output == reference for output, reference in zip(written, references, strict=True)]
     scores = [share(EXACT, np.array(same, dtype=np.float64), "nrefs:1|case:mixed")]
     for metric in metrics:
         statistics = sentence_statistics(metric, written, references, language)
@@ -166,7 +167,7 @@ def overlap(
     return scores
 
 
-def variety(written: Sequence[str], language: str) -> list[Scored]:
+def diversity(written: Sequence[str], language: str) -> list[Scored]:
     """The diversity of the texts: distinct words and pairs of words."""
     tokenizer = "zh" if is_chinese(language) else "13a"
     return [
@@ -181,28 +182,29 @@ def share(name: str, hits: NDArray[np.float64], signature: str) -> Scored:
     return Scored(Score(name, float(100 * hits.mean()), f"{signature}|corpus:mean-of-texts"), statistics)
 
 
-def figures(scored: Sequence[Scored]) -> dict[str, Json]:
+def score_figures(scored: Sequence[Scored]) -> dict[str, Json]:
     """Figures for records and MLflow: shares in 0 to 1, other scores in their own unit."""
-    shares = {each.score.name: each.score.value / 100 for each in scored if each.score.name in _SHARES}
-    others = {each.score.name: each.score.value for each in scored if each.score.name not in shares}
+    scores = [each.score for each in scored]
+    shares = {score.name: score.value / 100 for score in scores if score.name in _SHARES}
+    others = {score.name: score.value for score in scores if score.name not in shares}
     return {
         **{name.replace(" ", "_").replace("-", "_"): value for name, value in shares.items()},
         **{name.replace(" ", "_"): value for name, value in others.items()},
     }
 
 
-def recorded(scored: Sequence[Scored]) -> dict[str, Json]:
+def scores_to_json(scored: Sequence[Scored]) -> dict[str, Json]:
     """Scores for an evaluation's file, by name."""
     return {each.score.name: asdict(each.score) for each in scored}
 
 
-def resampled(scored: Sequence[Scored]) -> Mapping[str, FloatArray]:
+def statistics_by_name(scored: Sequence[Scored]) -> Mapping[str, FloatArray]:
     """Statistics of the scores that have them, by name."""
     return {each.score.name: each.statistics for each in scored if each.statistics is not None}
 
 
 @dataclass(frozen=True)
-class _Written:
+class _GeneratedTexts:
     """Generated texts with their prompts; `cut` of them reached their limit."""
 
     prompts: Sequence[str]
@@ -215,45 +217,47 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
     """Raises UserError if no test line fits into the model."""
     bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
     bundle.model.to(device())  # type: ignore[arg-type]
-    objective = cast("AnyConditionedSettings", recipe.objective)  # whose kinds this function is for
+    objective = cast("AnyConditionedSettings", recipe.objective)  # `MEASUREMENTS` calls this for those kinds only
     assert objective.source is not None
     sourced = Sourced.of(corpus, recipe.split, objective.source).first(settings.test_sentences)
     lines, read = list(sourced.texts), source_read(bundle)
     keys = [source if isinstance(source, str) else source.tobytes() for source in sourced.sources]
     texts = Texts(lines, read.encode(sourced.sources), keys, separator_of(bundle.decoder, objective))
     bits = SourcedBits.of(bundle, texts, read.encode(other_sources(sourced, corpus)), context)
-    written = _written(bundle, sourced, recipe, context)
+    written = _generate(bundle, sourced, recipe, context)
     scored = [
-        bits.saved(),
-        *_judged(corpus, sourced, recipe, lines, written.texts),
-        *variety(written.texts, recipe.languages.target),
+        bits.bits_saved(),
+        *_score_outputs(corpus, sourced, recipe, lines, written.texts),
+        *diversity(written.texts, recipe.languages.target),
     ]
     if recipe.ranking is not None:
-        scored += ranked(bundle, texts, recipe.ranking, context)
-    save_file({**bits.statistics(), **resampled(scored)}, out / STATISTICS)
+        scored += rank_prompts(bundle, texts, recipe.ranking, context)
+    save_file({**bits.statistics(), **statistics_by_name(scored)}, out / STATISTICS)
     write_texts(out, references=lines, prompts=written.prompts, continuations=written.texts)
-    summary = bits.figures(objective.source) | {"cut_outputs": written.cut} | figures(scored)
-    result = summary | _described(bundle, lines, recipe) | {"speed": written.speed, "scores": recorded(scored)}
+    summary = bits.figures(objective.source) | {"cut_outputs": written.cut} | score_figures(scored)
+    result = (
+        summary | _describe_model(bundle, lines, recipe) | {"speed": written.speed, "scores": scores_to_json(scored)}
+    )
     (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
-    signatures: dict[str, Json] = {each.score.name: each.score.signature for each in scored}
+    signatures: dict[str, Json] = {score.score.name: score.score.signature for score in scored}
     return summary | {"signatures": signatures, "artifacts": ["evaluation.json"]}
 
 
-def _written(bundle: Bundle, sourced: Sourced, recipe: EvaluateRecipe, context: Context) -> _Written:
+def _generate(bundle: Bundle, sourced: Sourced, recipe: EvaluateRecipe, context: Context) -> _GeneratedTexts:
     settings, read = recipe.evaluation, source_read(bundle)
     timed = sourced.first(settings.speed_sentences)
     # Texts for a class have no references of their own, so a part of them suffices.
-    wanted = timed if recipe.objective.source == "class" else sourced
+    prompts = timed if recipe.objective.source == "class" else sourced
     longest = max(len(tokens) for tokens in bundle.decoder.encode_batch(list(sourced.texts)))
     write = Writer(bundle, settings, max_tokens=longest + 1)
-    texts = written_for(write, read, wanted.sources, context.progress)
-    cut = write.cut  # before measuring speed, which counts on
+    texts = written_for(write, read, prompts.sources, context.progress)
+    cut = write.cut  # read before measuring speed, which increases it
     timing = {"batch_size": settings.batch_size, "repeats": settings.speed_repeats}
     speed = measure_speed(lambda batch: write(read.encode(batch)), timed.sources, **timing) if recipe.speed else None
-    return _Written(wanted.in_words(), texts, cut, asdict(speed) if speed else None)
+    return _GeneratedTexts(prompts.in_words(), texts, cut, asdict(speed) if speed else None)
 
 
-def _described(bundle: Bundle, lines: Sequence[str], recipe: EvaluateRecipe) -> dict[str, Json]:
+def _describe_model(bundle: Bundle, lines: Sequence[str], recipe: EvaluateRecipe) -> dict[str, Json]:
     """Figures of the model and of its texts' tokens, other than scores."""
     draw = recipe.evaluation.draw
     return {
@@ -265,7 +269,7 @@ def _described(bundle: Bundle, lines: Sequence[str], recipe: EvaluateRecipe) -> 
     }
 
 
-def _judged(
+def _score_outputs(
     corpus: Corpus, sourced: Sourced, recipe: EvaluateRecipe, lines: Sequence[str], written: Sequence[str]
 ) -> list[Scored]:
     """With classes as sources, a classifier's accuracy on the outputs and on the references.
@@ -276,8 +280,8 @@ def _judged(
     if recipe.objective.source != "class":
         return overlap(written, lines, language)
     train, labels = Sourced.of(corpus, "train", "class"), list(sourced.sources)
-    judge = TextClassifier(list(train.texts), list(train.sources), language)
+    classifier = TextClassifier(list(train.texts), list(train.sources), language)
     signature = f"classifier:tfidf+logistic|sklearn:{version('scikit-learn')}"
     # The accuracy on human text shows how reliable the classifier is.
-    accuracy = share(ACCURACY, judge.agrees(lines, labels), signature)
-    return [share(ADHERENCE, judge.agrees(written, labels[: len(written)]), signature), accuracy]
+    accuracy = share(ACCURACY, classifier.agrees(lines, labels), signature)
+    return [share(ADHERENCE, classifier.agrees(written, labels[: len(written)]), signature), accuracy]

@@ -37,7 +37,7 @@ StageFunction: TypeAlias = "Callable[[Any, Inputs, Path, Context], Mapping[str, 
 
 
 def further_corpora(inputs: Inputs) -> list[Path]:
-    """The corpora of further directions, or tasks, among the inputs: those of the roles corpus/NAME, by name."""
+    """The corpora of further directions or tasks: the inputs with a role corpus/NAME, sorted by name."""
     return [inputs[role] for role in sorted(inputs) if role.startswith("corpus/")]
 
 

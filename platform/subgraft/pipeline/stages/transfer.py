@@ -78,7 +78,7 @@ def method_of(recipe: TransferRecipe | IntrinsicRecipe, inputs: Inputs, copy_sha
     )
 
 
-class Transferred(NamedTuple):
+class TransferResult(NamedTuple):
     """The model with its new vocabularies, a report of each side, and the matrices of methods that mix rows."""
 
     bundle: Bundle
@@ -86,12 +86,12 @@ class Transferred(NamedTuple):
     matrices: dict[SideName, MixingMatrix]
 
 
-def transferred(bundle: Bundle, target: Mapping[SideName, Tokenizer], method: Method) -> Transferred:
+def transfer_bundle(bundle: Bundle, target: Mapping[SideName, Tokenizer], method: Method) -> TransferResult:
     """Give sides of a model their target vocabularies. The model's modules are reused: do not use it afterwards."""
     transplanted, reports, matrices = transplant(bundle.model, bundle.tokenizers, target, method)
     tokenizers = {**bundle.tokenizers, **target}
-    made = Bundle.of_sides(transplanted, tokenizers)
-    return Transferred(made, reports, matrices)
+    result = Bundle.of_sides(transplanted, tokenizers)
+    return TransferResult(result, reports, matrices)
 
 
 def write_reports(reports: Mapping[SideName, TransplantReport], out: Path) -> None:
@@ -102,7 +102,7 @@ def transfer(
     model: Path | str, target: Mapping[SideName, Tokenizer], method: Method, out: Path, keep_matrices: bool = False
 ) -> dict[SideName, TransplantReport]:
     """Give the sides of a model directory or hub id their target vocabularies, and write the result to `out`."""
-    bundle, reports, matrices = transferred(Bundle.load(model), target, method)
+    bundle, reports, matrices = transfer_bundle(Bundle.load(model), target, method)
     bundle.save(out)
     if keep_matrices:
         save_matrices(matrices, out)

@@ -30,8 +30,18 @@ from subgraft.training.understanding.task import LabelledTask, Predictions
 from subgraft.training.understanding.zero_shot import zero_shot
 
 
-class _Measured(NamedTuple):
-    """A task, what was read, what is predicted, and how long the model takes for some inputs at a time."""
+class _Measurement(NamedTuple):
+    """The predictions of a model on a task.
+
+    Attributes:
+        task: The task.
+        texts: The texts of the examples.
+        predictions: Of the examples.
+        nats: The mean loss.
+        cut: How many inputs were cut.
+        timed: Inputs for measuring the speed.
+        predict: Predicts a batch of such inputs.
+    """
 
     task: LabelledTask
     texts: Sequence[str]
@@ -42,13 +52,13 @@ class _Measured(NamedTuple):
     predict: Callable[[Sequence[Any]], object]
 
 
-def _with_head(
+def _predict_with_head(
     recipe: EvaluateRecipe,
     objective: LabelledSettings | LabelledPairsSettings,
     bundle: Bundle,
     corpus: Corpus,
     context: Context,
-) -> _Measured:
+) -> _Measurement:
     """The predictions of a finetuned model's head."""
     task = task_of(objective, corpus)
     encoder = TextEncoder.of(bundle, recipe.languages)
@@ -60,27 +70,27 @@ def _with_head(
         return task.logits(bundle.model, task.collate(examples, encoder.padding).to(device())).cpu()
 
     predictions = task.predictions(outputs.by_example, split)
-    return _Measured(task, split.texts, predictions, outputs.nats, split.cut, split.examples, predict)
+    return _Measurement(task, split.texts, predictions, outputs.nats, split.cut, split.examples, predict)
 
 
-def _without_finetuning(
+def _predict_zero_shot(
     recipe: EvaluateRecipe,
     objective: LabelledSettings | LabelledPairsSettings,
     bundle: Bundle,
     corpus: Corpus,
     context: Context,
-) -> _Measured:
-    judged = zero_shot(
+) -> _Measurement:
+    result = zero_shot(
         bundle, objective, corpus, recipe.split, recipe.evaluation.test_sentences, progress=context.progress
     )
-    return _Measured(
-        judged.task,
-        judged.texts,
-        judged.predictions,
-        judged.nats,
-        judged.cut,
-        judged.inputs,
-        judged.classifier.scores,
+    return _Measurement(
+        result.task,
+        result.texts,
+        result.predictions,
+        result.nats,
+        result.cut,
+        result.inputs,
+        result.classifier.scores,
     )
 
 
@@ -89,13 +99,15 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
     objective = recipe.objective
     assert isinstance(objective, LabelledSettings | LabelledPairsSettings)
     bundle.model.to(device())  # type: ignore[arg-type]
-    measured = (_with_head if objective.labels.zero_shot is None else _without_finetuning)(
+    measured = (_predict_with_head if objective.labels.zero_shot is None else _predict_zero_shot)(
         recipe, objective, bundle, corpus, context
     )
     task, predictions = measured.task, measured.predictions
     statistics = task.statistics(predictions)
     confidence = {} if predictions.probabilities is None else {CONFIDENCE: predictions.probabilities.max(axis=1)}
-    save_file({name: np.ascontiguousarray(each) for name, each in (statistics | confidence).items()}, out / STATISTICS)
+    save_file(
+        {name: np.ascontiguousarray(array) for name, array in (statistics | confidence).items()}, out / STATISTICS
+    )
     scores = task.scores(statistics)
     write_texts(out, sources=measured.texts, references=predictions.reference_texts, hypotheses=predictions.texts)
 

@@ -46,7 +46,7 @@ def measure_gap(recipe: GapRecipe, inputs: Inputs, out: Path, context: Context) 
         upstream["decoder"], downstream["decoder"], corpus.lines("train", corpus.text_of("decoder")), recipe.words
     )
     spelled = [
-        _spelled(role, side, split, tokenizers[side], corpus)
+        _measure_spelling(role, side, split, tokenizers[side], corpus)
         for side in SIDES
         for split in ("train", "test")
         for role, tokenizers in (("upstream", upstream), ("downstream", downstream))
@@ -57,7 +57,7 @@ def measure_gap(recipe: GapRecipe, inputs: Inputs, out: Path, context: Context) 
     return {"seen": gap.seen, "unseen": gap.unseen, "artifacts": ["gap.json"]}
 
 
-def _spelled(role: str, side: SideName, split: str, tokenizer: Tokenizer, corpus: Corpus) -> dict[str, Json]:
+def _measure_spelling(role: str, side: SideName, split: str, tokenizer: Tokenizer, corpus: Corpus) -> dict[str, Json]:
     """Counts of a split; for the test set also BLEU and chrF of decode(encode(text)) against the text itself."""
     text_side = corpus.text_of(side)
     record: dict[str, Json] = {"role": role, "side": side, "split": split}
@@ -80,7 +80,7 @@ def adapt_vocabulary(recipe: AdaptedVocabularyRecipe, inputs: Inputs, out: Path,
     del context
     shared = recipe.side == "both"
     if "model" in inputs:
-        old = _of_model(load_tokenizers(inputs["model"]), recipe.model_side, shared)
+        old = _model_vocabulary(load_tokenizers(inputs["model"]), recipe.model_side, shared)
     else:
         old = Tokenizer.load(inputs["vocabulary"])
     corpora = [Corpus.open(inputs["corpus"]), *map(Corpus.open, further_corpora(inputs))]
@@ -99,8 +99,8 @@ def adapt_vocabulary(recipe: AdaptedVocabularyRecipe, inputs: Inputs, out: Path,
     return {"size": len(adapted), "upstream_size": len(old), "fingerprint": adapted.fingerprint}
 
 
-def _of_model(tokenizers: Mapping[SideName, Tokenizer], side: SideName, shared: bool) -> Tokenizer:
-    """Raises UserError if the sides should share one vocabulary and have two."""
+def _model_vocabulary(tokenizers: Mapping[SideName, Tokenizer], side: SideName, shared: bool) -> Tokenizer:
+    """The vocabulary of a side. Raises UserError if the sides should share one vocabulary but have two."""
     if shared and len({tokenizer.fingerprint for tokenizer in tokenizers.values()}) > 1:
         raise UserError(
             "this model has a vocabulary for each side, so there is no shared one to extend or trim",
@@ -116,11 +116,11 @@ def learn_vocabulary(recipe: VocabularyRecipe, inputs: Inputs, out: Path, contex
     additional = [*map(Corpus.open, further_corpora(inputs))]
     additional += [Corpus.open(inputs["text"])] if "text" in inputs else []
     # Further directions and monolingual text belong to the task's corpus, the last one.
-    together = [[corpus] for corpus in corpora[:-1]] + [[corpora[-1], *additional]]
-    texts = [partial(_lines, each, recipe.side, recipe.settings.language_exponent) for each in together]
+    corpus_groups = [[corpus] for corpus in corpora[:-1]] + [[corpora[-1], *additional]]
+    texts = [partial(_lines, group, recipe.side, recipe.settings.language_exponent) for group in corpus_groups]
     copies = _copies([_characters(text()) for text in texts]) if recipe.weighing == "equal" else [1] * len(texts)
     tokenizer = learn(
-        chain.from_iterable(text() for text, times in zip(texts, copies, strict=True) for _ in range(times)),
+        chain.from_iterable(text() for text, count in zip(texts, copies, strict=True) for _ in range(count)),
         kind=recipe.settings.kind,
         size=recipe.settings.size,
         character_coverage=recipe.settings.character_coverage,
@@ -142,10 +142,10 @@ def _lines(corpora: Sequence[Corpus], side: TextSide | Literal["both"], exponent
     if exponent is None:
         return chain.from_iterable(chain.from_iterable(training_texts(*corpora).values()))
     texts = training_texts_by_language(*corpora)
-    # By number, as the draw has always been.
-    opened = {str(at): partial(chain.from_iterable, each) for at, each in enumerate(texts.values())}
-    sizes = {str(at): sum(map(len, each)) for at, each in enumerate(texts.values())}
-    return balanced(opened, sizes, exponent, sum(sizes.values()))
+    # The keys are indices because the sampling order depends on the keys.
+    lines = {str(index): partial(chain.from_iterable, parts) for index, parts in enumerate(texts.values())}
+    sizes = {str(index): sum(map(len, parts)) for index, parts in enumerate(texts.values())}
+    return balanced(lines, sizes, exponent, sum(sizes.values()))
 
 
 def _characters(lines: Iterator[str]) -> int:
@@ -153,5 +153,5 @@ def _characters(lines: Iterator[str]) -> int:
 
 
 def _copies(sizes: Sequence[int]) -> list[int]:
-    """How often to repeat each text, so that all are about as large as the largest."""
+    """How often to repeat each text, so that all are about equally large."""
     return [max(1, round(max(sizes) / max(1, size))) for size in sizes]

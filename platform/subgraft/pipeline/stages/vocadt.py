@@ -32,9 +32,9 @@ def run(recipe: VocadtRecipe, inputs: Inputs, out: Path, context: Context) -> Su
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
     recipe = with_named_precision(recipe, bundle.model, context)
     target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in recipe.sides}
-    made_for = {name: origin(side_of(bundle.model, name), bundle.tokenizers[name]) for name in recipe.sides}
+    origins = {name: origin(side_of(bundle.model, name), bundle.tokenizers[name]) for name in recipe.sides}
     train = corpus.text_pairs("train").evenly_spaced(recipe.max_train_examples)
-    old_tokens = {name: _tokens(bundle, name, train) for name in recipe.sides}
+    old_tokens = {name: _occurring_tokens(bundle, name, train) for name in recipe.sides}
     module = VocadtLoss(bundle, target, old_tokens, recipe.training.label_smoothing)
     trainable = {str(name): len(module.adapter(name).tokens) for name in recipe.sides}
     summary: Summary = {"steps": 0, "trainable": trainable}
@@ -42,15 +42,15 @@ def run(recipe: VocadtRecipe, inputs: Inputs, out: Path, context: Context) -> Su
         dev = corpus.text_pairs("dev")[: recipe.training.dev_sentences]
         text, held_out = (_examples(recipe, bundle, target, pairs) for pairs in (train, dev))
         summary |= {"pairs": len(text.lengths), "old_tokens": {str(name): len(ids) for name, ids in old_tokens.items()}}
-        summary |= _fitted(module, text, held_out, recipe, out, context)
+        summary |= _fit(module, text, held_out, recipe, out, context)
     if is_writer():
         for name in recipe.sides:
-            _save(module, name, target[name], made_for[name], out / name)
+            _save(module, name, target[name], origins[name], out / name)
     return summary
 
 
-def _tokens(bundle: Bundle, name: SideName, pairs: Sequence[tuple[str, str]]) -> set[int]:
-    """The old tokens that a side of the pairs has."""
+def _occurring_tokens(bundle: Bundle, name: SideName, pairs: Sequence[tuple[str, str]]) -> set[int]:
+    """The old tokens that occur on a side of the pairs."""
     texts = [pair[0 if name == "encoder" else 1] for pair in pairs]
     return set(np.flatnonzero(count_tokens(bundle.tokenizers[name], texts)).tolist())
 
@@ -66,7 +66,7 @@ def _examples(
     return Seq2SeqData(examples, *changed.padding)
 
 
-def _fitted(
+def _fit(
     module: VocadtLoss, text: Seq2SeqData, held_out: Seq2SeqData, recipe: VocadtRecipe, out: Path, context: Context
 ) -> Summary:
     """Train, and select the weights that predict held-out pairs best; the summary has the first and best loss."""
@@ -88,10 +88,10 @@ def _fitted(
     return write_curve(outcome, out) | ({"loss_before": losses[0], "loss_best": min(losses)} if losses else {})
 
 
-def _save(module: VocadtLoss, name: SideName, target: Tokenizer, made_for: tuple[str, str], out: Path) -> None:
-    """Save the rows that the side's adapter computes; an encoder with shared embeddings has no others."""
+def _save(module: VocadtLoss, name: SideName, target: Tokenizer, row_origin: tuple[str, str], out: Path) -> None:
+    """Save the rows that the side's adapter computes. Only a decoder has other rows than input embeddings."""
     adapter, others = module.adapter(name), {}
     rows = adapter.rows()
     if name == "decoder":
         others = {part: table for part, table in rows.items() if part != "input"}
-    DistilledRows(target, adapter.tokens.cpu(), rows["input"], *made_for, METHOD, others).save(out)
+    DistilledRows(target, adapter.tokens.cpu(), rows["input"], *row_origin, METHOD, others).save(out)
