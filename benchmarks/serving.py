@@ -31,7 +31,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from subgraft.base.terminal import Terminal
 from subgraft.interfaces.serving.application import application
 from subgraft.interfaces.serving.server import server
-from subgraft.interfaces.serving.writer import opened
+from subgraft.interfaces.serving.writer import open_model
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.complete import Completer, ExportedCompleter, TorchCompleter
 from subgraft.subwords.vocabulary.learn import learn
@@ -76,7 +76,7 @@ def _random_model(folder: Path) -> Path:
 
 
 def _engines(model: Path) -> Iterator[Completer]:
-    with opened(str(model), None, 1) as completer:
+    with open_model(str(model), None, 1) as completer:
         if isinstance(completer, ExportedCompleter):
             yield completer
     yield TorchCompleter(Bundle.load(model))

@@ -24,7 +24,7 @@ from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
 from subgraft.evaluation.reporting.table import MainTable
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.search.space import grid, searched, template, trial_steps
+from subgraft.experiments.search.space import grid, search_settings, template, trial_steps
 from subgraft.experiments.search.trial_results import TrialResult, best
 from subgraft.interfaces.api.outputs import generate
 from subgraft.modeling.bundle import Bundle
@@ -115,14 +115,14 @@ def test_learning_rates_are_searched_on_dev_by_bits_per_character(tmp_path: Path
     assert experiment.search is not None
     for search_of_one in experiment.search.each_system():
         each = Pipeline(experiment.model_copy(update={"search": search_of_one}), tmp_path)
-        values = grid(searched(each).space, template(each))
+        values = grid(search_settings(each).space, template(each))
         trials = [TrialResult(number, inputs, "finished") for number, inputs in enumerate(values, 1)]
         done = []
         for trial in trials:
             steps = trial_steps(each, trial)
             finish_steps(steps.targets, tmp_path)
             done.append(replace(trial, objectives=steps.objectives(store)))
-        (chosen,) = best(done, searched(each).objectives)
+        (chosen,) = best(done, search_settings(each).objectives)
         assert chosen.values == {"learning_rate": 0.01}, "less is better"
         assert not any(step.stage.name == "evaluate" for trial in trials for step in trial_steps(each, trial).targets)
         own = next(steps for steps in whole.systems if steps.system.name == template(each).name)

@@ -17,7 +17,7 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
 from subgraft.evaluation.reporting.table import MainTable
-from subgraft.experiments.model_card import Chosen
+from subgraft.experiments.model_card import SelectedModel
 from subgraft.experiments.model_selection import Finetuned, Selection
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.plan_warnings import unknown_tokens
@@ -85,7 +85,7 @@ def message(pipeline: Pipeline, store: Store) -> None:
     assert best is not None
     trained = [one.weights.bits or 0.0 for one in result if one.weights.step > 0]
     assert best.weights.bits == min(trained)
-    chosen = Chosen.of("model", pipeline, best.steps, best.weights, store)
+    chosen = SelectedModel.of("model", pipeline, best.steps, best.weights, store)
     assert "best by dev bits per character" in chosen.card() and "BLEU" not in chosen.card()
     assert chosen.tags()["dev.bits per character"] == f"{best.weights.bits:.4f}"
 

@@ -20,12 +20,12 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.evaluation.metrics.untranslated import LanguageIdentifier
 from subgraft.experiments.manifest import system_runs
-from subgraft.experiments.model_card import Chosen
+from subgraft.experiments.model_card import SelectedModel
 from subgraft.experiments.model_selection import Finetuned
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.interfaces.cli.arguments import language_pair
-from subgraft.interfaces.serving.writer import Writer, opened
+from subgraft.interfaces.serving.writer import Writer, open_model
 from subgraft.orchestration.estimates.workload import workload
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import in_order
@@ -176,7 +176,10 @@ def test_one_served_model_answers_in_every_direction_and_is_scored_as_its_report
     pipeline, store = whole
     steps = next(each for each in pipeline.systems if each.system.name == "old")
     model = store.path(steps.finetune)
-    with opened(str(model), None, 1) as writer, opened(str(model), Languages(source="fr", target="en"), 1) as one:
+    with (
+        open_model(str(model), None, 1) as writer,
+        open_model(str(model), Languages(source="fr", target="en"), 1) as one,
+    ):
         assert isinstance(writer, Writer) and isinstance(one, Writer)
         assert [*writer.directions] == ["de-en", "fr-en"] and not one.directions
         for name in ("de-en", "fr-en"):
@@ -285,7 +288,7 @@ def test_the_card_of_a_model_has_its_scores_on_every_direction(whole: tuple[Pipe
     for name, trained in (("old", {"de-en", "fr-en"}), ("on-french", {"fr-en"})):
         steps = _steps(pipeline)[name]
         best = Finetuned.read(steps, store)
-        card = Chosen.of("tiny-de-en", pipeline, steps, best.weights, store).card()
+        card = SelectedModel.of("tiny-de-en", pipeline, steps, best.weights, store).card()
         assert '["de", "en", "fr", "es"]' in card and ", finetuned on fr-en too." in card
         section = card.partition("## Scores by direction")[2].partition("\n## ")[0]
         rows = {

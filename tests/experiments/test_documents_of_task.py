@@ -15,7 +15,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
-from subgraft.experiments.model_card import Chosen
+from subgraft.experiments.model_card import SelectedModel
 from subgraft.experiments.model_selection import Finetuned
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
@@ -79,7 +79,7 @@ def test_all_systems_are_scored_by_document(tmp_path: Path) -> None:
             flat = [list(chain.from_iterable(texts)) for texts in (hypotheses, [row["de"] for row in rows])]
             assert scored["s-BLEU"]["value"] == pytest.approx(sacrebleu.corpus_bleu(flat[0], [flat[1]]).score)
     best = Finetuned.read(pipeline.systems[0], store)
-    chosen = Chosen.of("chapters", pipeline, best.steps, best.weights, store)
+    chosen = SelectedModel.of("chapters", pipeline, best.steps, best.weights, store)
     assert {name for name in chosen.tags() if name.startswith("test.")} == {"test.BLEU", "test.chrF", "test.ROUGE-L"}
     assert {"BLEU", "chrF", "ROUGE-L"} == set(re.findall(r"\| test +\| ([A-Za-z-]+) ", chosen.card()))
     report = (store.path(pipeline.report) / "report.md").read_text()

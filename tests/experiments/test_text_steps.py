@@ -13,7 +13,7 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.embeddings.initialisers.static_embeddings import StaticEmbeddings
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.steps.inputs import counted
+from subgraft.experiments.steps.inputs import describe_text
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import german
 
@@ -131,7 +131,7 @@ def test_a_whole_comparison_learns_from_it(tmp_path: Path) -> None:
     report = (store.path(planned.report) / "report.md").read_text(encoding="utf-8")
     (reported,) = (line for line in report.splitlines() if line.startswith("| target, de"))
     assert [cell.strip() for cell in reported.split("|")][3] == f"{record.summary['target']['kept']:,}"
-    (line,) = counted(store, planned.inputs.text)
+    (line,) = describe_text(store, planned.inputs.text)
     assert line.startswith(f"target text in addition to the pairs: {record.summary['target']['kept']:,} of")
 
 
@@ -141,7 +141,7 @@ def test_a_plan_counts_lines_before_anything_ran(tmp_path: Path) -> None:
     result = pipeline(written(tmp_path, "{target: [more.txt, upstream]}"))
     assert result.inputs.text
     lines = len(LINES) + sum(1 for _ in (tmp_path / "upstream" / "train.de").open())
-    assert counted(Store(tmp_path / "home"), result.inputs.text) == [
+    assert describe_text(Store(tmp_path / "home"), result.inputs.text) == [
         f"target text in addition to the pairs: {lines} lines before cleaning"
     ]
 

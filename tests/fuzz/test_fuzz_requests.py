@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def clients() -> Iterator[Clients]:
-    with listening(headers=2.0, strangers=16) as result:
+    with listening(headers=2.0, unauthenticated=16) as result:
         yield result
 
 

@@ -14,7 +14,7 @@ from subgraft.data.sources.registry import resolve
 from subgraft.data.text.languages import code_token
 from subgraft.evaluation.reporting.table import MainTable
 from subgraft.experiments.preflight import require_corpus
-from subgraft.experiments.session import recorded
+from subgraft.experiments.session import close_at_end
 from subgraft.experiments.steps.vocabularies import vocabulary_digest
 from subgraft.orchestration.execution.plan import Plan, make_plan
 from subgraft.orchestration.execution.progress import display_for
@@ -39,7 +39,7 @@ ALLOCATED, JOINT = "allocated", "joint"
 
 
 class AllocationPipeline:
-    """Builds the steps. base: the configuration's folder, where relative paths begin."""
+    """Builds the steps. base: the configuration's folder, to which paths are relative."""
 
     def __init__(self, settings: Allocation, base: Path) -> None:
         self.settings = settings
@@ -51,15 +51,15 @@ class AllocationPipeline:
         self._require_codes()
         steps = {}
         for language, source in self.settings.sources.items():
-            alone = Languages(source=language, target=language)
+            single_language = Languages(source=language, target=language)
             try:
-                resolved = resolve(source, alone, self._base)
+                resolved = resolve(source, single_language, self._base)
                 require_corpus(resolved, ("train",), language, pairs=False, one_text=True)
             except UserError as error:
                 raise UserError(error.what, where=f"texts: {language}: {error.where}", hint=error.hint) from error
             recipe = CorpusRecipe(
                 identity=dict(resolved.identity()),
-                languages=alone,
+                languages=single_language,
                 cleaning=self.settings.cleaning,
                 source=source,
                 base=self._base,
@@ -98,27 +98,27 @@ class AllocationPipeline:
 
     @cached_property
     def report(self) -> Step[recipes.AllocationReportRecipe]:
-        """The last step, which all others lead to."""
-        measured = {
+        """The last step, which depends on all others."""
+        capacities = {
             total: {name: self._capacity(name, step) for name, step in self.vocabularies(total).items()}
             for total in self.settings.totals
         }
         inputs: dict[str, Step] = {f"curve/{language}": step for language, step in self.curves.items()}
         inputs |= {f"allocation/{total}": step for total, step in self.allocations.items()}
-        inputs |= {f"capacity/{name}": step for each in measured.values() for name, step in each.items()}
+        inputs |= {f"capacity/{name}": step for by_name in capacities.values() for name, step in by_name.items()}
         recipe = recipes.AllocationReportRecipe(
             name=self.settings.name,
             languages=tuple(self.curves),
             totals=self.settings.totals,
-            compared={str(total): tuple(each) for total, each in measured.items()},
+            compared={str(total): tuple(by_name) for total, by_name in capacities.items()},
         )
         return Step(stages.ALLOCATION_REPORT, "report", recipe, inputs)
 
     def _require_codes(self) -> None:
-        wrong = [code for code in self.settings.sources if not LANGUAGE_CODE.fullmatch(code_token(code))]
-        if wrong and self.settings.language_codes:
+        invalid = [code for code in self.settings.sources if not LANGUAGE_CODE.fullmatch(code_token(code))]
+        if invalid and self.settings.language_codes:
             hint = "Name languages as in en, swh or zho_Hans, or set language_codes: false."
-            raise UserError(f"'{wrong[0]}' is not a name for a language code", where="texts", hint=hint)
+            raise UserError(f"'{invalid[0]}' is not a name for a language code", where="texts", hint=hint)
 
     @property
     def _codes(self) -> tuple[str, ...]:
@@ -149,11 +149,11 @@ class AllocationPipeline:
         title = f"capacity of {name.replace('/', ' ')}"
         if isinstance(vocabulary, Step):
             return Step(stages.CAPACITY, title, recipes.CapacityRecipe(), {"vocabulary": vocabulary, **self.corpora})
-        place = self._base / vocabulary
-        if not place.is_dir():
+        path = self._base / vocabulary
+        if not path.is_dir():
             hint = "Give the directory of a vocabulary or a model."
-            raise UserError("no such directory", where=f"baselines.vocabularies.{name}: {place}", hint=hint)
-        recipe = recipes.CapacityRecipe(digest=vocabulary_digest(Tokenizer.load(place)), place=place)
+            raise UserError("no such directory", where=f"baselines.vocabularies.{name}: {path}", hint=hint)
+        recipe = recipes.CapacityRecipe(digest=vocabulary_digest(Tokenizer.load(path)), place=path)
         return Step(stages.CAPACITY, title, recipe, self.corpora)
 
 
@@ -167,7 +167,7 @@ class FinishedAllocation:
 
 
 class AllocationSession:
-    """An allocation in the store of this place (SUBGRAFT_HOME, or .subgraft)."""
+    """An allocation in the default store (SUBGRAFT_HOME, or .subgraft)."""
 
     def __init__(self, settings: Allocation, base: Path) -> None:
         self.settings = settings
@@ -175,7 +175,7 @@ class AllocationSession:
         self._home = default_home().absolute()
 
     def plan(self) -> Plan:
-        """The steps of a run, with their present states."""
+        """The steps of a run, with their current states."""
         return make_plan(Store(self._home), [self.pipeline.report])
 
     def run(self, console: Terminal, address: str | None = None) -> FinishedAllocation:
@@ -185,9 +185,9 @@ class AllocationSession:
         store, runtime = Store(self._home, display.say), self.settings.runtime
         params = self.settings.model_dump(mode="json")
         tracker = Tracker(store, self.settings.name, display.say, uri=runtime.tracking_uri, params=params)
-        with recorded(display, tracker):
+        with close_at_end(display, tracker):
             run(store, [report], runtime, [display, tracker], address=address)
-        place = store.path(report)
-        tables = [MainTable.read(table_folder(place, total)).rich() for total in self.settings.totals]
-        made = {total: store.path(step) for total, step in self.pipeline.allocations.items()}
-        return FinishedAllocation(tuple(tables), place / "report.html", made)
+        directory = store.path(report)
+        tables = [MainTable.read(table_folder(directory, total)).rich() for total in self.settings.totals]
+        vocabularies = {total: store.path(step) for total, step in self.pipeline.allocations.items()}
+        return FinishedAllocation(tuple(tables), directory / "report.html", vocabularies)

@@ -30,8 +30,8 @@ from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.tracker import PARENT
 
-# The most seconds by which clocks of machines that share a store may differ.
-CLOCKS = 60.0
+# The maximum difference in seconds between the clocks of machines that share a store.
+MAX_CLOCK_SKEW = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ class Surplus:
     def size(self) -> int:
         """Bytes."""
         return (
-            sum(one.size for one in self.artifacts)
-            + sum(one.size for one in self.work)
-            + sum(one.size for one in self.encoded)
+            sum(artifact.size for artifact in self.artifacts)
+            + sum(directory.size for directory in self.work)
+            + sum(entry.size for entry in self.encoded)
         )
 
 
@@ -76,13 +76,13 @@ def in_use(home: Path) -> InUse:
     for outbox in sorted((home / "tracking").glob("*.jsonl")):
         claim = outbox.with_suffix(".claim")
         living = _is_claimed(claim)
-        named = set(_named_in(outbox))
-        if living and named <= {PARENT, ""}:
+        referenced = set(_referenced_in(outbox))
+        if living and referenced <= {PARENT, ""}:
             raise OperationalError("a run is just beginning here", where=str(home), hint="Try again in a minute.")
-        fingerprints |= named
+        fingerprints |= referenced
         if living:
-            started.append(_born(claim))
-    return InUse(fingerprints, datetime.fromtimestamp(min(started) - CLOCKS, UTC) if started else None)
+            started.append(_claim_time(claim))
+    return InUse(fingerprints, datetime.fromtimestamp(min(started) - MAX_CLOCK_SKEW, UTC) if started else None)
 
 
 def surplus(home: Path, keep: Set[str], before: datetime | None = None) -> Surplus:
@@ -95,27 +95,29 @@ def surplus(home: Path, keep: Set[str], before: datetime | None = None) -> Surpl
         return not is_needed and all(artifact.finished < limit for limit in limits)
 
     candidates = [artifact for artifact in artifacts(home) if is_surplus(artifact)]
-    gone = {artifact.fingerprint for artifact in candidates}
-    work = [one for one in work_directories(home) if one.finished and one.fingerprint in gone]
-    claimed = {one for one in gone if _is_claimed(_claim_file(home, one))}
+    removed = {artifact.fingerprint for artifact in candidates}
+    work = [
+        directory for directory in work_directories(home) if directory.finished and directory.fingerprint in removed
+    ]
+    claimed = {fingerprint for fingerprint in removed if _is_claimed(_claim_file(home, fingerprint))}
     return Surplus(
         tuple(artifact for artifact in candidates if artifact.fingerprint not in claimed),
-        tuple(one for one in work if one.fingerprint not in claimed),
+        tuple(directory for directory in work if directory.fingerprint not in claimed),
         tuple(artifact.name for artifact in candidates if artifact.fingerprint in claimed),
-        tuple(_unused(home, gone - claimed, limits)),
+        tuple(_unused(home, removed - claimed, limits)),
     )
 
 
-def _unused(home: Path, gone: Set[str], limits: Sequence[datetime]) -> Iterator[Entry]:
+def _unused(home: Path, removed: Set[str], limits: Sequence[datetime]) -> Iterator[Entry]:
     """Encoded text whose text or vocabulary is in no retained artifact."""
     cached = [
         entry
         for entry in entries(Store(home).encoded)
         if all(datetime.fromtimestamp(entry.used, UTC) < limit for limit in limits)
     ]
-    staying = (one for one in artifacts(home) if one.fingerprint not in gone) if cached else ()
-    known = {digest for one in staying for digest in one.digests}
-    return (entry for entry in cached if not {entry.text, entry.tokenizer or entry.text} <= known)
+    retained = (artifact for artifact in artifacts(home) if artifact.fingerprint not in removed) if cached else ()
+    digests = {digest for artifact in retained for digest in artifact.digests}
+    return (entry for entry in cached if not {entry.text, entry.tokenizer or entry.text} <= digests)
 
 
 def remove(home: Path, unneeded: Surplus) -> int:
@@ -126,17 +128,17 @@ def remove(home: Path, unneeded: Surplus) -> int:
     """
     freed = 0
     for artifact in unneeded.artifacts:
-        with _claimed_by_us(home, artifact.fingerprint) as free:
-            if free and not _wanted(home, artifact):
-                work = [one for one in unneeded.work if one.fingerprint == artifact.fingerprint]
-                freed += sum(_remove(home, one.directory, one.size) for one in work)
-                freed += _remove(home, artifact.directory, artifact.size, partial(_wanted, home, artifact))
+        with _claim(home, artifact.fingerprint) as free:
+            if free and not _is_needed(home, artifact):
+                work = [directory for directory in unneeded.work if directory.fingerprint == artifact.fingerprint]
+                freed += sum(_remove(home, directory.directory, directory.size) for directory in work)
+                freed += _remove(home, artifact.directory, artifact.size, partial(_is_needed, home, artifact))
     freed += sum(_remove(home, entry.directory, entry.size) for entry in unneeded.encoded)
     DigestCache(home).prune()
     return freed
 
 
-def _wanted(home: Path, artifact: StoredArtifact) -> bool:
+def _is_needed(home: Path, artifact: StoredArtifact) -> bool:
     """Whether a running run may need it; also true while one is just starting."""
     try:
         used = in_use(home)
@@ -145,24 +147,24 @@ def _wanted(home: Path, artifact: StoredArtifact) -> bool:
     return artifact.fingerprint in used.fingerprints or (used.since is not None and artifact.finished >= used.since)
 
 
-def _remove(home: Path, directory: Path, size: int, wanted: Callable[[], bool] = lambda: False) -> int:
-    """Remove a directory and return the freed bytes; undone if `wanted` is true after it was renamed."""
-    away = home / "store" / ".partial" / f"removed-{directory.name[:12]}-{secrets.token_hex(6)}"
-    away.parent.mkdir(parents=True, exist_ok=True)
+def _remove(home: Path, directory: Path, size: int, is_needed: Callable[[], bool] = lambda: False) -> int:
+    """Remove a directory and return the freed bytes; undone if `is_needed()` after it was renamed."""
+    renamed = home / "store" / ".partial" / f"removed-{directory.name[:12]}-{secrets.token_hex(6)}"
+    renamed.parent.mkdir(parents=True, exist_ok=True)
     try:
-        directory.rename(away)
+        directory.rename(renamed)
     except FileNotFoundError:
         return 0
-    if wanted():
-        with suppress(OSError):  # another has been made meanwhile
-            away.rename(directory)
+    if is_needed():
+        with suppress(OSError):  # another artifact has been published meanwhile
+            renamed.rename(directory)
             return 0
-    shutil.rmtree(away, ignore_errors=True)
+    shutil.rmtree(renamed, ignore_errors=True)
     return size
 
 
 @contextmanager
-def _claimed_by_us(home: Path, fingerprint: str) -> Iterator[bool]:
+def _claim(home: Path, fingerprint: str) -> Iterator[bool]:
     """Lock a step during the block; yields whether that succeeded."""
     path = _claim_file(home, fingerprint)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -189,20 +191,20 @@ def _is_claimed(path: Path) -> bool:
     return False
 
 
-def _born(claim: Path) -> float:
-    """When a lock was taken, in seconds since the epoch; now if it was just released.
+def _claim_time(claim: Path) -> float:
+    """The time at which a lock was taken, in seconds since the epoch; the current time if it was just released.
 
     A time in the future means that the clock was set back, so the lock counts as taken long ago.
     """
     now = time.time()
     try:
-        born = claim.stat().st_mtime
+        taken = claim.stat().st_mtime
     except FileNotFoundError:
         return now
-    return born if born < now + CLOCKS else CLOCKS
+    return taken if taken < now + MAX_CLOCK_SKEW else MAX_CLOCK_SKEW
 
 
-def _named_in(outbox: Path) -> Iterator[str]:
+def _referenced_in(outbox: Path) -> Iterator[str]:
     for operation, _ in json_io.read_log(outbox):  # none where it has been delivered meanwhile
         for key in ("run", "directory", "evaluation"):
             yield Path(str(operation.get(key, ""))).name

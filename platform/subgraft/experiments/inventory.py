@@ -53,7 +53,7 @@ def artifacts(home: Path) -> list[StoredArtifact]:
     return [
         artifact
         for stage in stages
-        for artifact in sorted(_artifacts_of(stage), key=lambda one: (one.finished, one.fingerprint))
+        for artifact in sorted(_artifacts_of(stage), key=lambda artifact: (artifact.finished, artifact.fingerprint))
     ]
 
 
@@ -65,14 +65,14 @@ def work_directories(home: Path) -> list[WorkDirectory]:
 
 
 def recent_uses(server: Server, runs: int = RECENT_RUNS) -> Mapping[str, list[str]]:
-    """The names of the newest runs that used or made an artifact, by the first digits of its fingerprint (`SHORT`).
+    """The newest runs that used or made an artifact, by the first `SHORT_LENGTH` digits of its fingerprint.
 
-    The newest come first.
+    The names of runs, the newest first.
     """
     uses: dict[str, list[str]] = defaultdict(list)
     for run in server.recent(runs):
-        for one in (run, *server.children(run)):
-            for fingerprint in fingerprints_in(one.tags):
+        for child in (run, *server.children(run)):
+            for fingerprint in fingerprints_in(child.tags):
                 uses[fingerprint].append(run.name)
     return uses
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def manifest(experiment: Experiment, systems: Sequence[SystemSteps]) -> tuple[ReportRecipe, Mapping[str, Step]]:
-    """The report's recipe, and the steps of the systems under the keys that it names them by."""
+    """The report's recipe, and the steps of the systems by the keys under which the recipe refers to them."""
     keys = _Keys()
     reported = tuple(
         ReportedSystem(
@@ -29,7 +29,7 @@ def manifest(experiment: Experiment, systems: Sequence[SystemSteps]) -> tuple[Re
             seed=steps.seed,
             design=design(steps.system, experiment),
             inputs=_inputs(steps, keys),
-            trained_on=tuple(each.name for each in experiment.trained_on(steps.system)),
+            trained_on=tuple(direction.name for direction in experiment.trained_on(steps.system)),
             zero_shot=_zero_shot(steps, experiment),
         )
         for steps in systems
@@ -66,50 +66,54 @@ class _Keys:
         self._keys: dict[str, str] = {}
 
     def of(self, step: Step, key: str) -> str:
-        """The step's key: this one, unless it has another already."""
+        """The step's key: `key`, unless it already has another."""
         first = self._keys.setdefault(step.fingerprint, key)
         self.steps.setdefault(first, step)
         return first
 
 
 def _inputs(steps: SystemSteps, keys: _Keys) -> SystemInputs:
-    whose, forgetting = f"{steps.system.name}/{steps.seed}", steps.forgetting
+    owner, forgetting = f"{steps.system.name}/{steps.seed}", steps.forgetting
 
     def key(role: str, step: Step | None) -> str | None:
-        return keys.of(step, f"{role}/{whose}") if step else None
+        return keys.of(step, f"{role}/{owner}") if step else None
 
     return SystemInputs(
-        finetune=keys.of(steps.finetune, f"finetune/{whose}"),
-        evaluate=keys.of(steps.evaluate, f"evaluate/{whose}"),
+        finetune=keys.of(steps.finetune, f"finetune/{owner}"),
+        evaluate=keys.of(steps.evaluate, f"evaluate/{owner}"),
         pretrained=key("pretrained", steps.pretrained),
         transfer=key("transfer", steps.transfer),
         generator=key("generator", steps.generator),
-        static={side: keys.of(step, f"static/{side}/{whose}") for side, step in steps.static.items()},
+        static={side: keys.of(step, f"static/{side}/{owner}") for side, step in steps.static.items()},
         distilled=key("distilled", steps.distilled),
         embedding_warmup=key("embedding_warmup", steps.embedding_warmup),
         multitask=key("multitask", steps.multitask),
         by_sentence=key("by_sentence", steps.by_sentence),
-        synthetic_data=tuple(keys.of(step, f"{step.stage.name}/text/{whose}") for step in steps.synthetic_data),
+        synthetic_data=tuple(keys.of(step, f"{step.stage.name}/text/{owner}") for step in steps.synthetic_data),
         upstream_before=key("upstream_before", forgetting.get("upstream_before")),
         upstream_after=key("upstream_after", forgetting.get("upstream_after")),
         intrinsic=key("intrinsic", steps.intrinsic),
         likelihood=key("likelihood", steps.likelihood),
-        directions={name: keys.of(step, f"evaluate/{whose}/{name}") for name, step in steps.directions.items()},
-        seen={name: keys.of(step, f"seen/{whose}/{name}") for name, step in steps.seen.items()},
+        directions={name: keys.of(step, f"evaluate/{owner}/{name}") for name, step in steps.directions.items()},
+        seen={name: keys.of(step, f"seen/{owner}/{name}") for name, step in steps.seen.items()},
     )
 
 
 def _zero_shot(steps: SystemSteps, experiment: Experiment) -> tuple[str, ...]:
-    """The directions of whose two languages no step behind a system was trained on pairs, whichever way round."""
+    """The directions for which no step behind a system was trained on pairs of the two languages, in either order."""
     trained = {
         frozenset((languages.source, languages.target))
         for step in made_by(TrainedRecipe, in_order([steps.finetune]))
         for languages in step.recipe.pairs_between
     }
-    return tuple(each.name for each in experiment.directions if frozenset((each.source, each.target)) not in trained)
+    return tuple(
+        direction.name
+        for direction in experiment.directions
+        if frozenset((direction.source, direction.target)) not in trained
+    )
 
 
-# The place of a system in a sweep, from its settings alone.
+# The position of a system in a sweep, from its settings alone.
 
 _MODES: Mapping[VocabularyMode | None, str] = {"extend": "extended", "trim": "trimmed"}
 
@@ -152,15 +156,15 @@ def design(system: System, experiment: Experiment) -> Design:
 
 def _pretraining_step(system: System, experiment: Experiment) -> int | None:
     """The updates before a system's start, if some system starts from an earlier step than the last."""
-    if system.pretraining != "plain" or all(each.pretraining_step is None for each in experiment.systems):
+    if system.pretraining != "plain" or all(other.pretraining_step is None for other in experiment.systems):
         return None
     return system.pretraining_step or experiment.pretrain.max_steps
 
 
 def _training_of(system: System, experiment: Experiment) -> ModelTrainingSettings:
     """The last training of a system."""
-    alone = experiment.multitask_training if system.multitask == "alone" else None
-    return alone or experiment.finetune
+    multitask = experiment.multitask_training if system.multitask == "alone" else None
+    return multitask or experiment.finetune
 
 
 def _rare(system: System) -> list[str]:
@@ -176,10 +180,10 @@ def _rare(system: System) -> list[str]:
 
 def _rates(system: System) -> list[str]:
     """A system's own learning rates, in words."""
-    whole, tables = system.learning_rate, system.embedding_learning_rate
-    changes = [f"learning rate {whole:g}"] if whole is not None else []
-    if tables is not None:
-        changes.append(f"tables at {tables:g}" if tables else "tables frozen")
+    rate, embedding_rate = system.learning_rate, system.embedding_learning_rate
+    changes = [f"learning rate {rate:g}"] if rate is not None else []
+    if embedding_rate is not None:
+        changes.append(f"tables at {embedding_rate:g}" if embedding_rate else "tables frozen")
     return changes
 
 
@@ -192,7 +196,7 @@ def system_runs(systems: Sequence[SystemSteps]) -> list[SystemRun]:
 
 def _settings(steps: SystemSteps) -> dict[str, Any]:
     """The system's settings, and the recipes of its training, its vocabulary and its new rows."""
-    asked: dict[str, Step | None] = {
+    steps_by_role: dict[str, Step | None] = {
         "generator": steps.generator,
         "transfer": steps.transfer,
         "embedding_warmup": steps.embedding_warmup,
@@ -206,7 +210,7 @@ def _settings(steps: SystemSteps) -> dict[str, Any]:
         "seed": steps.seed,
         "finetune": steps.finetune.recipe.training.model_dump(mode="json"),
         TEST: steps.evaluate.recipe.evaluation.model_dump(mode="json"),
-        **{role: step.recipe.model_dump(mode="json") for role, step in asked.items() if step},
+        **{role: step.recipe.model_dump(mode="json") for role, step in steps_by_role.items() if step},
     }
 
 

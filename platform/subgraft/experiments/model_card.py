@@ -31,7 +31,7 @@ from subgraft.training.progress import SelectedWeights
 
 
 @dataclass(frozen=True)
-class Chosen:
+class SelectedModel:
     """The system and seed that dev scores selected, with the records of its steps."""
 
     model: str
@@ -41,11 +41,13 @@ class Chosen:
     records: Mapping[str, Record]
 
     @classmethod
-    def of(cls, model: str, pipeline: Pipeline, steps: SystemSteps, weights: SelectedWeights, store: Store) -> Chosen:
+    def of(
+        cls, model: str, pipeline: Pipeline, steps: SystemSteps, weights: SelectedWeights, store: Store
+    ) -> SelectedModel:
         """Read the records; a step without an artifact has none."""
-        behind = in_order([steps.finetune, steps.evaluate, *steps.directions.values()])
-        records_behind = ((step.fingerprint, store.find(step)) for step in behind)
-        records = {fingerprint: record for fingerprint, record in records_behind if record is not None}
+        all_steps = in_order([steps.finetune, steps.evaluate, *steps.directions.values()])
+        pairs = ((step.fingerprint, store.find(step)) for step in all_steps)
+        records = {fingerprint: record for fingerprint, record in pairs if record is not None}
         return cls(model, pipeline, steps, weights, records)
 
     def tags(self) -> dict[str, str]:
@@ -77,7 +79,7 @@ class Chosen:
             self._scores_by_direction,
             self._data,
             self._vocabularies,
-            self._made,
+            self._provenance,
         )
         return "\n".join(line for part in parts for line in part())
 
@@ -104,12 +106,12 @@ class Chosen:
     @property
     def _base_model(self) -> str | None:
         """The hub id of the checkpoint, if there is one."""
-        named = (step.recipe.model for step, _ in self._made_by(CheckpointRecipe))
-        return next((model.partition("@")[0] for model in named if not Path(model).is_dir()), None)
+        checkpoints = (step.recipe.model for step, _ in self._made_by(CheckpointRecipe))
+        return next((model.partition("@")[0] for model in checkpoints if not Path(model).is_dir()), None)
 
     def _front_matter(self) -> Iterator[str]:
         experiment = self.pipeline.experiment
-        pairs = [experiment.languages, *(each.languages for each in experiment.directions)]
+        pairs = [experiment.languages, *(direction.languages for direction in experiment.directions)]
         languages = dict.fromkeys(code for pair in pairs for code in (pair.source, pair.target))
         yield "---"
         yield f"language: {json.dumps(list(languages))}"
@@ -126,9 +128,9 @@ class Chosen:
         pair, trained = experiment.languages, len(self.pipeline.systems)
         yield f"# {self.model}\n"
         called = TASKS[experiment.task].called
-        further = [each.name for each in experiment.trained_on(steps.system) if each.languages != pair]
-        also = f", finetuned on {', '.join(further)} too" if further else ""
-        yield f"{called} from {pair.source} to {pair.target}{also}. This is the system"
+        others = [direction.name for direction in experiment.trained_on(steps.system) if direction.languages != pair]
+        others_note = f", finetuned on {', '.join(others)} too" if others else ""
+        yield f"{called} from {pair.source} to {pair.target}{others_note}. This is the system"
         yield f"`{steps.system.name}` with seed {steps.seed} of the experiment `{experiment.name}`:"
         yield f"of {trained} finetuned models the best by dev {self.weights.score}. The test set was not used for this."
         yield "The licences of the data, below, decide which licence the model can have.\n"
@@ -140,8 +142,8 @@ class Chosen:
     def _scores(self) -> Iterator[str]:
         evaluation = self.pipeline.experiment.evaluation
         yield "## Scores\n"
-        chose = f"greedy, on the first dev sentences; it chose the weights, of step {count(self.weights.step)}"
-        rows = [("dev", self.weights.score, fixed(self.weights.value), chose)]
+        selection_note = f"greedy, on the first dev sentences; it chose the weights, of step {count(self.weights.step)}"
+        rows = [("dev", self.weights.score, fixed(self.weights.value), selection_note)]
         rows += [("test", name, fixed(self._test(name)), signature) for name, signature in self._signatures.items()]
         yield _table(("split", "score", "value", "signature"), rows)
         yield f"Test outputs by beam search ({evaluation.beam}), at most {evaluation.max_length_ratio:g} times as many"
@@ -155,7 +157,7 @@ class Chosen:
         from subgraft.evaluation.reporting.results import MAIN_METRICS
 
         yield "## Scores by direction\n"
-        trained = {each.name for each in self.pipeline.experiment.trained_on(self.steps.system)}
+        trained = {direction.name for direction in self.pipeline.experiment.trained_on(self.steps.system)}
         rows = [
             (name, "yes" if name in trained else "no", *self._direction_cells(step, name.partition("-")[2]))
             for name, step in self.steps.directions.items()
@@ -191,9 +193,9 @@ class Chosen:
         for step, record in self._made_by(TextRecipe):
             for side, identities in step.recipe.identities.items():
                 lines = f"train {count(record.summary[side]['kept'])}" if record else MISSING
-                named = dict.fromkeys(name for identity in identities for name in licences(identity))
+                names = dict.fromkeys(name for identity in identities for name in licences(identity))
                 language = getattr(step.recipe.languages, side)
-                yield f"{step.name}, {side}", language, lines, "; ".join(named), _digest(record)
+                yield f"{step.name}, {side}", language, lines, "; ".join(names), _digest(record)
 
     def _vocabularies(self) -> Iterator[str]:
         yield "## Vocabulary\n"
@@ -206,7 +208,7 @@ class Chosen:
             rows.append((adapted.name, "as upstream", size, _digest(record)))
         yield _table(("vocabulary", "kind", "entries", "SHA-256"), rows)
 
-    def _made(self) -> Iterator[str]:
+    def _provenance(self) -> Iterator[str]:
         system = self.steps.system
         finetuned = self.records[self.steps.finetune.fingerprint]
         yield "## How it was made\n"
@@ -217,9 +219,9 @@ class Chosen:
             for step, record in self._steps()
         ]
         yield _table(("step", "fingerprint", "SHA-256", "time"), rows)
-        made = finetuned.provenance
-        versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
-        yield f"Finetuned on {made.device}, {finetuned.finished}, commit {made.git_commit or 'unknown'}."
+        provenance = finetuned.provenance
+        versions = ", ".join(f"{name} {version}" for name, version in provenance.versions.items())
+        yield f"Finetuned on {provenance.device}, {finetuned.finished}, commit {provenance.git_commit or 'unknown'}."
         yield f"With {versions}."
         yield f"{RECORD_NOTE}\n"
 

@@ -29,8 +29,8 @@ class Finetuned:
         def selected(step: Step[FinetuneRecipe]) -> SelectedWeights:
             return selected_weights(store.path(step), step.recipe.training.select)
 
-        before = steps.multitask or steps.by_sentence
-        return cls(steps, selected(steps.finetune), before is not None and selected(before).step > 0)
+        previous = steps.multitask or steps.by_sentence
+        return cls(steps, selected(steps.finetune), previous is not None and selected(previous).step > 0)
 
     @property
     def is_trained(self) -> bool:
@@ -56,11 +56,11 @@ class Selection:
 
     @classmethod
     def of(cls, finetuned: Sequence[Finetuned]) -> Selection:
-        """Chosen by dev scores alone: the test set chooses nothing. Of equals, the first."""
-        ranked = sorted(finetuned, key=lambda one: -one.weights.worth)
-        chosen = next((one for one in ranked if one.is_trained), None)
-        untrained = (one for one in ranked if not one.is_trained)
-        ahead = (one for one in untrained if chosen is None or one.weights.worth >= chosen.weights.worth)
+        """Select by dev scores alone, never by the test set; of equal models, the first."""
+        ranked = sorted(finetuned, key=lambda model: -model.weights.worth)
+        chosen = next((model for model in ranked if model.is_trained), None)
+        untrained = (model for model in ranked if not model.is_trained)
+        ahead = (model for model in untrained if chosen is None or model.weights.worth >= chosen.weights.worth)
         return cls(chosen, tuple(ahead))
 
     @property
@@ -70,10 +70,12 @@ class Selection:
             return None
         if self.chosen is None:
             weights = self.passed_over[0].weights
-            beyond = "above" if weights.worth == weights.value else "below"
+            comparison = "above" if weights.worth == weights.value else "below"
             return (
-                f"no model is registered: no finetuning reached a dev {weights.score} {beyond} that of the model that "
-                "it began with (train longer, or with another finetune.learning_rate)"
+                f"no model is registered: no finetuning reached a dev {weights.score} {comparison} that of the model "
+                "that it started from (train longer, or with another finetune.learning_rate)"
             )
-        named = "; ".join(map(str, self.passed_over))
-        return f"best on dev before any training, and therefore not registered: {named}; registered is {self.chosen}"
+        untrained = "; ".join(map(str, self.passed_over))
+        return (
+            f"best on dev before any training, and therefore not registered: {untrained}; registered is {self.chosen}"
+        )

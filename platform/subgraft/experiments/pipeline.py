@@ -68,7 +68,7 @@ class Pipeline:
 
     @cached_property
     def report(self) -> Step[ReportRecipe]:
-        """The last step, which all others lead to."""
+        """The last step, which depends on all others."""
         inputs = {
             **({"upstream_corpus": self.inputs.upstream_corpus} if self.experiment.upstream.corpus else {}),
             "downstream_corpus": self.inputs.downstream_corpus,
@@ -77,8 +77,8 @@ class Pipeline:
             "gap": self.evaluation.gap,
         }
         inputs |= {"text": self.inputs.text} if self.inputs.text else {}
-        recipe, of_systems = manifest(self.experiment, self.systems)
-        return Step(stages.REPORT, "report", recipe, {**inputs, **of_systems})
+        recipe, system_inputs = manifest(self.experiment, self.systems)
+        return Step(stages.REPORT, "report", recipe, {**inputs, **system_inputs})
 
     def generator_of(self, system: System) -> Step | None:
         """The generator that a system needs; it does not depend on the task."""
@@ -88,29 +88,29 @@ class Pipeline:
         """The steps of any system, whether the experiment has it or not."""
         model = self.models.initial(system, seed)
         generator = self.embeddings.generator(system, model)
-        whole = self.models.ready_to_translate(model)
+        full_model = self.models.ready_to_translate(model)
         transfer = (
-            self.embeddings.transfer(system, seed, whole, generator)
+            self.embeddings.transfer(system, seed, full_model, generator)
             if self.experiment.vocabulary_mode(system)
             else None
         )
-        prepared = self.additional_text.embedding_warmup(system, transfer, whole) or transfer or whole
+        prepared = self.additional_text.embedding_warmup(system, transfer, full_model) or transfer or full_model
         prepared = conditioned_step(self.inputs, system, seed, prepared)
         prepared = source_encoder_step(self.inputs, system, seed, prepared)
         if system.unsupervised:
-            return self._measured(
+            return self._with_evaluations(
                 system, seed, model, generator, transfer, self.unsupervised.training(system, seed, prepared)
             )
         multitask = self.multitask.training(system, seed, prepared)
         if multitask is not None and system.multitask == "alone":
             finetune: Step[FinetuneRecipe] = multitask
         else:
-            finetune = self._finetune(system, seed, multitask or prepared, whole)
+            finetune = self._finetune(system, seed, multitask or prepared, full_model)
             if system.context is not None:
-                finetune = self._in_context(system, seed, finetune, whole)
-        return self._measured(system, seed, model, generator, transfer, finetune)
+                finetune = self._in_context(system, seed, finetune, full_model)
+        return self._with_evaluations(system, seed, model, generator, transfer, finetune)
 
-    def _measured(
+    def _with_evaluations(
         self,
         system: System,
         seed: int,
@@ -140,7 +140,7 @@ class Pipeline:
         )
 
     def _in_context(self, system: System, seed: int, by_sentence: Step, upstream: Step) -> Step[FinetuneRecipe]:
-        """Finetune a finetuned model again, with the sentences before."""
+        """Finetune a finetuned model again, with the preceding sentences."""
         model = context_step(self.experiment, system, seed, by_sentence)
         return self._finetune(system, seed, model, upstream, in_context=True)
 
@@ -154,10 +154,10 @@ class Pipeline:
         by_sentence = system.context is not None and not in_context
         experiment, sides = self.experiment, self.experiment.sides
         training = system.finetuning(experiment.finetune)
-        asks_for_new = training.rare_tokens is not None or training.train == "new-rows"
-        new = NewRows(sides=sides, copy_shared_tokens=system.copy_shared_tokens) if asks_for_new else None
-        trained = experiment.trained_on(system)
-        languages = [each.languages for each in trained] or [experiment.languages]
+        needs_new_rows = training.rare_tokens is not None or training.train == "new-rows"
+        new_rows = NewRows(sides=sides, copy_shared_tokens=system.copy_shared_tokens) if needs_new_rows else None
+        directions = experiment.trained_on(system)
+        languages = [direction.languages for direction in directions] or [experiment.languages]
         recipe = FinetuneRecipe(
             languages=languages[0],
             training=training,
@@ -165,18 +165,20 @@ class Pipeline:
             first_phase=_first_phase(system, sides),
             tie_to_sources=sides if system.tie_to_sources else (),
             embedding_learning_rate_sides=sides if training.applied_embedding_learning_rate is not None else (),
-            new_rows=new,
+            new_rows=new_rows,
             objective=experiment.finetuned_on if by_sentence else experiment.objective_of(system),
             text_objective=self.additional_text.objective(system.text),
             drift=experiment.finetuned_on.source is not None,
-            further_directions={each.name: each for each in languages[1:]},
+            further_directions={direction.name: direction for direction in languages[1:]},
             direction_exponent=experiment.direction_exponent if languages[1:] else None,
             keeps_head=system.multitask is not None,
         )
         corpora: dict[str, Step] = {"corpus": self.inputs.downstream_corpus}
-        corpora |= {recipe.corpus_of(each.name): self.inputs.direction_corpora[each.name] for each in trained}
+        corpora |= {
+            recipe.corpus_of(direction.name): self.inputs.direction_corpora[direction.name] for direction in directions
+        }
         inputs = {"model": prepared, **corpora}
-        inputs |= {"upstream": upstream} if system.tie_to_sources or new else {}
+        inputs |= {"upstream": upstream} if system.tie_to_sources or new_rows else {}
         inputs |= self.additional_text.inputs_for(system, system.text)
         labels = {"system": system.name, "seed": str(seed)}
         name = f"finetune {system.name} seed {seed}" + (", by sentence" if by_sentence else "")

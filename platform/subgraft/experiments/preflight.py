@@ -53,18 +53,18 @@ def require_corpus(
     Args:
         source: The corpus.
         splits: The splits that are needed.
-        name: Of the corpus.
-        purpose: Of the last split, if that needs an explanation.
-        pairs: Whether it must be parallel.
-        one_text: Whether it must be a single text.
+        name: The corpus's name.
+        purpose: The purpose of the last split, if that needs an explanation.
+        pairs: Whether the corpus must be parallel.
+        one_text: Whether the corpus must be a single text.
     """
     if one_text and not source.monolingual:
         hint = "Name one text of it: a folder of {train,dev,test}.{language}, or files with one path per split."
         raise UserError("two texts, where one is needed that is continued", where=f"corpora.{name}", hint=hint)
     if pairs and not source.parallel:
         hint = "Text of one side can be denoised (upstream.objectives); a task needs pairs."
-        what = "one language and one side" if source.monolingual else "texts that are not parallel"
-        raise UserError(f"{what}, where pairs are needed", where=f"corpora.{name}", hint=hint)
+        content = "one language and one side" if source.monolingual else "texts that are not parallel"
+        raise UserError(f"{content}, where pairs are needed", where=f"corpora.{name}", hint=hint)
     missing = [split for split in splits if split not in source.splits]
     if missing:
         hint = f"It has: {', '.join(source.splits)}."
@@ -76,7 +76,7 @@ def require_corpus(
 
 
 def require_documents(source: ResolvedSource, objective: str, name: str) -> None:
-    """Raises UserError for a corpus that does not say where its documents are."""
+    """Raises UserError for a corpus that does not mark its documents."""
     parts = source.parts.values() if isinstance(source, TextsSource) else (source,)
     if not all(part.documented for part in parts):
         raise UserError(
@@ -87,7 +87,7 @@ def require_documents(source: ResolvedSource, objective: str, name: str) -> None
 
 
 # By source of a task except text: the kind of its field, and a hint on how to configure one.
-_READ: Mapping[SourceName, tuple[FieldKind, str]] = {
+_SOURCE_FIELDS: Mapping[SourceName, tuple[FieldKind, str]] = {
     "class": ("label", "Name one: `records: {folder: …, fields: {text: {language: en}, label: {kind: label}}}`."),
     "features": ("tensor", "Give a corpus of kind features, or records with one field of kind tensor."),
 }
@@ -97,11 +97,11 @@ def require_source(source: ResolvedSource, read: SourceName | None, name: str) -
     """Raises UserError for a corpus without exactly one field of the task's source: a label or features."""
     if read is None or read == "text":
         return
-    kind, hint = _READ[read]
+    kind, hint = _SOURCE_FIELDS[read]
     fields = [field.name for field in source.fields if field.kind == kind]
     if len(fields) != 1:
-        what = f"it has {len(fields)} fields of kind {kind}, where one is needed that is written for"
-        raise UserError(what, where=f"corpora.{name}", hint=hint)
+        message = f"it has {len(fields)} fields of kind {kind}, where one is needed that is written for"
+        raise UserError(message, where=f"corpora.{name}", hint=hint)
     if read == "features" and source.on_disk and not isinstance(source, FeaturesSource):
         files = {split: source.tensor(split, fields[0]) for split in source.splits}
         for split in files:
@@ -110,11 +110,11 @@ def require_source(source: ResolvedSource, read: SourceName | None, name: str) -
 
 def require_annotation(source: ResolvedSource, kind: str, objective: str, name: str) -> None:
     """Raises UserError for a corpus with a text that has no field of a kind, as an objective needs it."""
-    described = {field.of for field in source.fields if field.kind == kind}
-    if lacking := [each.name for each in source.fields if each.kind == "text" and each.name not in described]:
+    annotated = {field.of for field in source.fields if field.kind == kind}
+    if missing := [field.name for field in source.fields if field.kind == "text" and field.name not in annotated]:
         hint = f"Write records with such a field: `{{kind: {kind}, of: TEXT}}`."
-        what = f"the objective {objective} needs the {kind} of each text, and '{lacking[0]}' has none"
-        raise UserError(what, where=f"corpora.{name}", hint=hint)
+        message = f"the objective {objective} needs the {kind} of each text, and '{missing[0]}' has none"
+        raise UserError(message, where=f"corpora.{name}", hint=hint)
 
 
 def require_conversations(source: ResolvedSource, name: str) -> None:
@@ -125,19 +125,23 @@ def require_conversations(source: ResolvedSource, name: str) -> None:
 
 
 def require_labels(source: ResolvedSource, learnt: LabelledSettings | LabelledPairsSettings, name: str) -> None:
-    """Raises UserError for a corpus without the labelled examples of a task, or that it cannot be judged by."""
+    """Raises UserError for a corpus without labelled examples of a task, or whose classes do not suit its scores."""
     task = learnt.task
     where, write = f"corpora.{name}", "Write `labelled: {folder: …}` with the columns of the task."
     if not isinstance(source, LabelledSource):
         raise UserError(f"`task: {task}` needs labelled examples, and this corpus has none", where=where, hint=write)
     if source.settings.task != task:
-        what = f"its columns are those of {source.settings.task}, and the experiment's task is {task}"
-        raise UserError(what, where=where, hint=f"Write `task: {source.settings.task}`, or name the columns of {task}.")
+        message = f"its columns are those of {source.settings.task}, and the experiment's task is {task}"
+        raise UserError(
+            message, where=where, hint=f"Write `task: {source.settings.task}`, or name the columns of {task}."
+        )
     if learnt.labels != LabelSettings() and source.on_disk:
         from subgraft.training.understanding.registry import LABELLED_TASKS
 
-        named = [(at, field) for at, field in enumerate(source.fields) if field.has_classes]
-        classes = {each for cells in source.read("train") for at, field in named for each in field.classes(cells[at])}
+        fields = [(column, field) for column, field in enumerate(source.fields) if field.has_classes]
+        classes = {
+            name for cells in source.read("train") for column, field in fields for name in field.classes(cells[column])
+        }
         LABELLED_TASKS[task].of_model(sorted(classes), {}).judged_by(learnt.labels, where)
 
 
@@ -146,19 +150,23 @@ def require_libraries(experiment: Experiment) -> None:
     if experiment.runtime.zero_stage is not None and find_spec("deepspeed") is None:
         hint = "pip install 'subgraft[deepspeed]', or leave it out."
         raise UserError("DeepSpeed is not installed", where="runtime.zero_stage", hint=hint)
-    adapted = [each.name for each in experiment.systems if each.finetuning(experiment.finetune).train == "adapters"]
-    if adapted and find_spec("peft") is None:
+    with_adapters = [
+        each.name for each in experiment.systems if each.finetuning(experiment.finetune).train == "adapters"
+    ]
+    if with_adapters and find_spec("peft") is None:
         hint = "pip install 'subgraft[adapters]', or train something else."
-        raise UserError("train: adapters needs peft, which is not installed", where=f"system {adapted[0]}", hint=hint)
+        raise UserError(
+            "train: adapters needs peft, which is not installed", where=f"system {with_adapters[0]}", hint=hint
+        )
     engines = {
         "evaluation.engine": experiment.evaluation.engine,
         "pretrain.dev_engine": experiment.pretrain.dev_engine,
         "finetune.dev_engine": experiment.finetune.dev_engine,
     }
-    asked = [where for where, engine in engines.items() if engine == "ctranslate2"]
-    if asked and find_spec("ctranslate2") is None:
+    configured = [where for where, engine in engines.items() if engine == "ctranslate2"]
+    if configured and find_spec("ctranslate2") is None:
         hint = "pip install 'subgraft[ctranslate2]', or leave it out."
-        raise UserError("CTranslate2 is not installed", where=asked[0], hint=hint)
+        raise UserError("CTranslate2 is not installed", where=configured[0], hint=hint)
 
 
 def require_checkpoint(model: str, experiment: Experiment) -> Path:
@@ -170,10 +178,10 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
     config, tokenizers = read_config(directory), _with_new_languages(directory, experiment)
     family, decoder, languages = family_of(config), tokenizers["decoder"], experiment.upstream_languages
     encoder = tokenizers.get("encoder", decoder)
-    marked = partial(_format, family, config, encoder, decoder, where=str(directory))
+    format_of = partial(_format, family, config, encoder, decoder, where=str(directory))
     for pair in (languages, experiment.languages):
-        marked(pair)
-    formats = {each.target: marked(each.languages) for each in experiment.directions}
+        format_of(pair)
+    formats = {each.target: format_of(each.languages) for each in experiment.directions}
     require_marked_targets(formats, str(directory))
     require_marks(experiment.marks, encoder, str(directory))
     require_head(experiment, config, str(directory))
@@ -185,7 +193,7 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
         family.with_source_encoder(config, 1, 1)
     require_ends_of_blocks(experiment, config, str(directory))
     _require_size(config, experiment, directory)
-    _require_place_for_source(family, experiment, directory)
+    _require_source_support(family, experiment, directory)
     longest = experiment.longest_of_checkpoint
     if longest > (family.position_limit(config) or longest):
         raise UserError(f"a max_length of {longest} is beyond the checkpoint's limit", where=str(directory))
@@ -231,9 +239,9 @@ def require_head(experiment: Experiment, config: Mapping[str, Any], where: str) 
             require_head_class(config, head)
             if head in ("sequence", "choice"):
                 _require_seen_text(experiment)
-            for own in (objective.labels.head, *(system.head for system in experiment.systems)):
-                if own is not None:
-                    require_body_for(own, config, where)
+            for settings in (objective.labels.head, *(system.head for system in experiment.systems)):
+                if settings is not None:
+                    require_body_for(settings, config, where)
         except UserError as error:
             raise UserError(error.what, where=where, hint=error.hint) from error
 
@@ -247,7 +255,7 @@ def require_ends_of_blocks(experiment: Experiment, config: Mapping[str, Any], wh
 
 
 def _require_seen_text(experiment: Experiment) -> None:
-    """Refuse heads on the first state of an encoder in which it sees nothing."""
+    """Refuse heads on an encoder's first state if that state attends to no other token."""
     one_sided = [each.kind for each in experiment.upstream.objectives if each.one_sided]
     for system in experiment.systems if one_sided else ():
         objective = experiment.objective_of(system)
@@ -276,7 +284,7 @@ def _require_pretrained_on(
 
 
 def _require_next_sentence(config: Mapping[str, Any], continued: bool, directory: Path) -> None:
-    """Refuse an objective with next sentences for a checkpoint without their head, which only a pretraining adds."""
+    """Refuse next-sentence prediction for a checkpoint without its head, which only pretraining adds."""
     family = family_of(config)
     if family.predicts_next_sentence(config) or (continued and family.next_sentence_class is not None):
         return
@@ -288,30 +296,30 @@ def _require_next_sentence(config: Mapping[str, Any], continued: bool, directory
     )
 
 
-def _require_place_for_source(family: Family, experiment: Experiment, directory: Path) -> None:
+def _require_source_support(family: Family, experiment: Experiment, directory: Path) -> None:
     """Refuse systems that add attention to a source to layers of a checkpoint that cannot have it."""
     config = read_config(directory)
     if family.embedding_width(config) != family.width(config) and any(each.conditioning for each in experiment.systems):
-        what = f"this {family.model_type} model has embeddings narrower than its hidden states, and takes no source"
-        raise UserError(what, where=str(directory), hint="Leave out conditioning, or take another model.")
-    without = (
+        message = f"this {family.model_type} model has embeddings narrower than its hidden states, and takes no source"
+        raise UserError(message, where=str(directory), hint="Leave out conditioning, or take another model.")
+    unsupported = (
         [] if family.attends_to_source else [each for each in experiment.systems if each.conditioning in IN_LAYERS]
     )
-    if without:
-        what = f"a {family.model_type} model does not support attention to a source"
-        hint = f"Leave out conditioning {without[0].conditioning} (system {without[0].name}), or take a GPT-2."
-        raise UserError(what, where=str(directory), hint=hint)
+    if unsupported:
+        message = f"a {family.model_type} model does not support attention to a source"
+        hint = f"Leave out conditioning {unsupported[0].conditioning} (system {unsupported[0].name}), or take a GPT-2."
+        raise UserError(message, where=str(directory), hint=hint)
 
 
 def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: Path) -> None:
     """Refuse settings that do not fit the checkpoint: its depth, and its tables' width."""
-    translating = config if experiment.finetuned_on.understands else family_of(config).assembled(config)
-    family = family_of(translating)
-    depth = min(family.layers(translating, side) for side in experiment.sides)
+    assembled = config if experiment.finetuned_on.understands else family_of(config).assembled(config)
+    family = family_of(assembled)
+    depth = min(family.layers(assembled, side) for side in experiment.sides)
     for name, layer in experiment.distilled_layers.items():
         if layer > depth:
             raise UserError(f"{name} {layer} is beyond its {depth} layers", where=str(directory))
-    width = family.embedding_width(translating)
+    width = family.embedding_width(assembled)
     vectors = experiment.static_embeddings.dimensions or experiment.model.width_of_rows
     if any(initialiser_info(system.initialiser).as_they_are for system in experiment.systems) and vectors != width:
         unmapped = " and ".join(names_with("as_they_are"))

@@ -19,12 +19,12 @@ from subgraft.evaluation.reporting.model_use import use_of
 from subgraft.evaluation.reporting.table import MainTable
 from subgraft.experiments import plan_warnings
 from subgraft.experiments.manifest import system_runs
-from subgraft.experiments.model_card import Chosen
+from subgraft.experiments.model_card import SelectedModel
 from subgraft.experiments.model_selection import Finetuned, Selection
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.preflight import require_libraries
 from subgraft.experiments.steps.decoding_engine import left_to_transformers
-from subgraft.experiments.steps.inputs import counted
+from subgraft.experiments.steps.inputs import describe_text
 from subgraft.orchestration.execution.plan import Plan, make_plan
 from subgraft.orchestration.execution.progress import Display, display_for
 from subgraft.orchestration.execution.resources import gpu_shortage
@@ -52,7 +52,7 @@ class Finished:
 
 
 class Session:
-    """An experiment in the store of this place (SUBGRAFT_HOME, or .subgraft). base: its configuration's folder."""
+    """An experiment in the default store (SUBGRAFT_HOME, or .subgraft). base: its configuration's folder."""
 
     def __init__(self, experiment: Experiment, base: Path) -> None:
         self.experiment = experiment
@@ -62,11 +62,11 @@ class Session:
 
     @property
     def store(self) -> Store:
-        """The store of this place."""
+        """The default store."""
         return Store(self._home)
 
     def plan(self) -> Plan:
-        """The steps of a run, with their present states."""
+        """The steps of a run, with their current states."""
         return make_plan(self.store, [self.pipeline.report])
 
     def estimates(self, plan: Plan) -> Table | None:
@@ -83,13 +83,13 @@ class Session:
         pretrained, corpus = self.pipeline.models.pretrained, self.pipeline.inputs.downstream_corpus
         return plan_warnings.unknown_tokens(self.store, pretrained, corpus)
 
-    def unsupported(self, plan: Plan) -> list[str]:
+    def oversized_vocabularies(self, plan: Plan) -> list[str]:
         """A line for each planned vocabulary that is known to be larger than its text supports."""
-        return plan_warnings.unsupported(self.store, plan.to_run)
+        return plan_warnings.oversized_vocabularies(self.store, plan.to_run)
 
     def monolingual_text(self) -> list[str]:
         """The amount of monolingual text, a line for each side."""
-        return counted(self.store, self.pipeline.inputs.text) if self.pipeline.inputs.text else []
+        return describe_text(self.store, self.pipeline.inputs.text) if self.pipeline.inputs.text else []
 
     def warnings(self) -> list[str]:
         """Settings that are valid but probably unintended, a line for each."""
@@ -98,8 +98,8 @@ class Session:
 
     def engines(self) -> list[str]:
         """A line if transformers runs evaluations although CTranslate2 is configured."""
-        asked = self.experiment.evaluation.engine == "ctranslate2"
-        return left_to_transformers(asked, in_order([self.pipeline.report]))
+        configured = self.experiment.evaluation.engine == "ctranslate2"
+        return left_to_transformers(configured, in_order([self.pipeline.report]))
 
     def empty_store(self) -> list[str]:
         """A line if the store is empty, as in an unintended directory."""
@@ -133,7 +133,7 @@ class Session:
         require_libraries(self.experiment)
         report = self.pipeline.report  # planning finds mistakes before anything is written
         if self._home.is_dir() and not os.access(self._home, os.W_OK):
-            return self._shown(console)
+            return self._read_only_result(console)
         require_devices(self.plan(), self.store, self.experiment.runtime, address)
         display = display_for(console)
         for line in self.empty_store():
@@ -150,22 +150,22 @@ class Session:
             systems=system_runs(self.pipeline.systems),
             report=report,
         )
-        with recorded(display, tracker):
+        with close_at_end(display, tracker):
             run(store, [report], self.experiment.runtime, [display, tracker, *observers], address=address)
             selection = Selection.of([Finetuned.read(steps, store) for steps in self.pipeline.systems])
             if selection.warning:
                 display.say(f"[warning]  {selection.warning}")
             if selection.chosen and register:
                 self._register(selection.chosen, store, tracker)
-        return self._finished(store, tracker, registered=register and selection.chosen is not None)
+        return self._run_result(store, tracker, registered=register and selection.chosen is not None)
 
     def _register(self, best: Finetuned, store: Store, tracker: Tracker) -> None:
         steps = best.steps
-        chosen = Chosen.of(self.model_name, self.pipeline, steps, best.weights, store)
+        model = SelectedModel.of(self.model_name, self.pipeline, steps, best.weights, store)
         evaluation = steps.evaluate if store.find(steps.evaluate) else None
         aliases = (CANDIDATE, CHAMPION)
         tracker.register(
-            steps.finetune, self.model_name, aliases, chosen.tags(), card=chosen.card(), evaluation=evaluation
+            steps.finetune, self.model_name, aliases, model.tags(), card=model.card(), evaluation=evaluation
         )
 
     @property
@@ -174,7 +174,7 @@ class Session:
         languages = self.experiment.languages
         return f"{self.experiment.name}-{languages.source}-{languages.target}"
 
-    def _shown(self, console: Terminal) -> Finished:
+    def _read_only_result(self, console: Terminal) -> Finished:
         """The result of an earlier, complete run."""
         missing = len(self.plan().to_run)
         if missing:
@@ -186,7 +186,7 @@ class Session:
         report = self.store.path(self.pipeline.report)
         return Finished(MainTable.read(report).rich(), report / "report.html", ())
 
-    def _finished(self, store: Store, tracker: Tracker, registered: bool) -> Finished:
+    def _run_result(self, store: Store, tracker: Tracker, registered: bool) -> Finished:
         report = store.path(self.pipeline.report)
         name, uri = self.model_name if registered else None, self.experiment.runtime.tracking_uri
         experiment = self.experiment
@@ -197,8 +197,8 @@ class Session:
 
 
 @contextmanager
-def recorded(display: Display, tracker: Tracker) -> Iterator[None]:
-    """Close both at the end of a run, with the status that the run ended with."""
+def close_at_end(display: Display, tracker: Tracker) -> Iterator[None]:
+    """Close both at the end of the block, with the status with which the run ended."""
     status = "FAILED"
     try:
         yield
@@ -214,14 +214,14 @@ def recorded(display: Display, tracker: Tracker) -> Iterator[None]:
 def further_commands(
     model: str | None, languages: Languages, run: str, uri: str | None, *, predicts: bool = False
 ) -> tuple[tuple[str, str], ...]:
-    """Commands to look further.
+    """Commands for the user to continue with.
 
     Args:
-        model: the registered model, if there is one.
-        languages: of the experiment.
-        run: the run's name.
-        uri: the tracking server if the configuration names one; a password in it is not shown.
-        predicts: whether the model predicts labels.
+        model: The name of the registered model, if there is one.
+        languages: The languages of the experiment.
+        run: The name of the run.
+        uri: The tracking server if the configuration names one; a password in it is not shown.
+        predicts: Whether the model predicts labels.
     """
     uri = uri and redact(uri)
     subgraft = f"MLFLOW_TRACKING_URI={shlex.quote(uri)} subgraft" if uri else "subgraft"

@@ -12,9 +12,9 @@ import pytest
 import toys
 from old_vocabularies import KINDS, TASK
 from subgraft.base.errors import UserError
-from subgraft.experiments.fit.preview_page import picture
+from subgraft.experiments.fit.preview_page import plot_png
 from subgraft.experiments.fit.sentence_cost import measure_cost
-from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, look_ahead
+from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, preview_vocabularies
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
 
@@ -24,7 +24,7 @@ TEXT = TASK * 4  # so that words are frequent enough to be worth a row
 @pytest.mark.parametrize("kind", ["unigram", "wordpiece", "byte-level"])
 def test_every_way_is_measured_on_lines_that_nothing_was_learnt_on(kind: str) -> None:
     old = KINDS[kind]()
-    preview = look_ahead(old, TEXT)
+    preview = preview_vocabularies(old, TEXT)
     by_way = {way: [each for each in preview.options if each.way == way] for way in ("extended", "trimmed", "replaced")}
     assert preview.old.size == len(old) and preview.old.spelling.sentences == len(TEXT) // 10
     (trimmed,) = by_way["trimmed"]
@@ -38,21 +38,21 @@ def test_every_way_is_measured_on_lines_that_nothing_was_learnt_on(kind: str) ->
 
 def test_what_is_worth_adding_is_frequent_and_is_reported_with_its_old_cut() -> None:
     old = KINDS["unigram"]()
-    worth = look_ahead(old, TEXT).worth
-    assert worth and all(each.count >= EXAMPLES * 0.5 for each in worth)
-    assert [each.saved for each in worth] == sorted((each.saved for each in worth), reverse=True)
-    assert all("".join(each.cut) == each.piece for each in worth)
+    gains = preview_vocabularies(old, TEXT).gains
+    assert gains and all(gain.count >= EXAMPLES * 0.5 for gain in gains)
+    assert [gain.saved for gain in gains] == sorted((gain.saved for gain in gains), reverse=True)
+    assert all("".join(gain.cut) == gain.piece for gain in gains)
 
 
 def test_what_cannot_be_spelled_is_counted() -> None:
-    preview = look_ahead(toys.german_tokenizer(), [*toys.german(200), *["Ω 数 dank"] * 40])
+    preview = preview_vocabularies(toys.german_tokenizer(), [*toys.german(200), *["Ω 数 dank"] * 40])
     assert set(preview.unknown_tokens) == {"Ω", "数"}
     assert preview.old.spelling.with_unknown > 0
 
 
 def test_too_little_text_is_refused() -> None:
     with pytest.raises(UserError, match="too few to advise on"):
-        look_ahead(toys.german_tokenizer(), ["dank"] * 5)
+        preview_vocabularies(toys.german_tokenizer(), ["dank"] * 5)
 
 
 def test_a_longer_sentence_and_a_larger_vocabulary_cost_more() -> None:
@@ -67,7 +67,7 @@ def test_a_longer_sentence_and_a_larger_vocabulary_cost_more() -> None:
 
 
 def test_the_picture_is_a_png() -> None:
-    drawn = matplotlib.image.imread(BytesIO(picture(look_ahead(KINDS["bpe"](), TEXT))), format="png")
+    drawn = matplotlib.image.imread(BytesIO(plot_png(preview_vocabularies(KINDS["bpe"](), TEXT))), format="png")
     assert drawn.shape[0] > 300 and len({tuple(pixel) for pixel in drawn.reshape(-1, 4).tolist()}) > 20
 
 

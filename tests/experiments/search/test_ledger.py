@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from subgraft.experiments.search.trial_results import Ledger, TrialResult, to_do_again
+from subgraft.experiments.search.trial_results import Ledger, TrialResult, unfinished_trials
 
 BEGUN = TrialResult(1, {"initialiser": "patt", "kd_weight": 0.25})
 DONE = replace(BEGUN, state="finished", objectives={"dev_bleu": 12.5}, curve=((1, 10.0), (2, 12.5)), made={"a": 1.5})
@@ -18,7 +18,7 @@ def test_the_last_word_on_a_trial_counts(tmp_path: Path) -> None:
         ledger.note(trial)
     result = Ledger(ledger.path).trials()
     assert result[1] == DONE
-    assert [trial.number for trial in to_do_again(result)] == [2, 3]
+    assert [trial.number for trial in unfinished_trials(result)] == [2, 3]
 
 
 def test_a_torn_line_is_passed_over_and_the_next_is_whole(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.recorder import Recorder
 from subgraft.experiments.search.space import trial_steps
-from subgraft.experiments.search.trial_results import Ledger, TrialResult, Value, to_do_again
+from subgraft.experiments.search.trial_results import Ledger, TrialResult, Value, unfinished_trials
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.server import Server
@@ -62,5 +62,5 @@ def test_a_search_that_is_cut_short_leaves_no_trial_running(tmp_path: Path, monk
     assert runs["trial-1"].data.tags["error"].startswith("too large")
     assert runs["trial-2"].data.metrics["best_dev_bleu"] == 12.5
     assert runs["trial-2"].data.params["kd_weight"] == "0.25"
-    assert [trial.number for trial in to_do_again(ledger.trials())] == [2]
+    assert [trial.number for trial in unfinished_trials(ledger.trials())] == [2]
     assert len(shown) == 3 and said[-1] == "[running]  trial-2: dev BLEU 12.50 after evaluation 1"

@@ -32,7 +32,7 @@ DATA = SearchData(
     languages=("en", "fr"),
     parameters=("initialiser", "kd_weight", "vocabulary_size"),
     objectives=OBJECTIVES,
-    wanted=6,
+    planned=6,
     trials=TRIALS,
     importance={name: {"initialiser": 0.75, "vocabulary_size": 0.25} for name in OBJECTIVES},
     systems="systems:\n  - {name: trial-1}\n",
@@ -73,7 +73,7 @@ def test_the_page_has_every_trial_with_what_came_of_it() -> None:
 
 def test_a_browser_loads_it_again_while_there_is_more_to_come() -> None:
     assert 'http-equiv="refresh"' in render(DATA)
-    assert 'http-equiv="refresh"' not in render(replace(DATA, wanted=5))
+    assert 'http-equiv="refresh"' not in render(replace(DATA, planned=5))
 
 
 def test_plots_are_there_once_there_is_something_to_plot() -> None:

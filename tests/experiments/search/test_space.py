@@ -22,8 +22,8 @@ from subgraft.experiments.search.space import (
     draw,
     grid,
     identity,
-    rounded,
-    searched,
+    round_to_digits,
+    search_settings,
     template,
     trial_steps,
     trial_system,
@@ -53,7 +53,7 @@ def made(pipeline: Pipeline, number: int, **values: Value) -> dict[str, str]:
 
 @pytest.mark.parametrize(("kind", "asked"), [("avg", {"initialiser", "vocabulary_size"}), ("patt", None)])
 def test_a_trial_is_asked_only_for_what_it_needs(pipeline: Pipeline, kind: str, asked: set[str] | None) -> None:
-    space = searched(pipeline).space
+    space = search_settings(pipeline).space
 
     def choose(name: str, choices: Any) -> Value:
         return kind if name == "initialiser" else choices.max if isinstance(choices, Range) else choices[0]
@@ -66,7 +66,7 @@ def test_a_trial_may_have_any_initialiser_and_mode(config: Path) -> None:
     experiment = load(config, Experiment, [space, "search.trials=null", "search.sampler=grid"])
     assert experiment.vocadt_training is not None, "the preset's, for the search alone"
     pipeline = Pipeline(experiment, config.parent)
-    trials = grid(searched(pipeline).space, template(pipeline))
+    trials = grid(search_settings(pipeline).space, template(pipeline))
     assert [tuple(trial.values()) for trial in trials] == [
         ("extend", "patt", 0.5),
         ("extend", "vocadt"),
@@ -89,7 +89,7 @@ def test_a_trial_may_have_any_initialiser_and_mode(config: Path) -> None:
     [(0.123456, (0, 1), 0.123), (0.0, (0, 1), 0.0), (12.3456, (0, 20), 12.3), (0.9999, (0, 0.9995), 0.9995)],
 )
 def test_drawn_numbers_can_be_written_down(value: float, within: tuple[float, float], expected: float) -> None:
-    assert rounded(value, Range(min=within[0], max=within[1])) == expected
+    assert round_to_digits(value, Range(min=within[0], max=within[1])) == expected
 
 
 def test_equal_trials_are_the_same_steps_and_others_share_what_they_can(pipeline: Pipeline) -> None:

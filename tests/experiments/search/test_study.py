@@ -12,7 +12,7 @@ from ray.tune.schedulers import TrialScheduler
 from subgraft.config.search import HalvingSettings, Objective, Range, SearchSettings, SearchSpace
 from subgraft.config.systems import System
 from subgraft.experiments.search.space import grid
-from subgraft.experiments.search.study import LEAST_TRIALS, ask, importances, study_of
+from subgraft.experiments.search.study import MIN_TRIALS, ask, importances, study_of
 from subgraft.experiments.search.trial_results import TrialResult, Value
 from subgraft.experiments.search.tuning import OptunaSearcher, scheduler
 
@@ -136,4 +136,4 @@ def test_what_decides_is_found_important() -> None:
     for shares in actual.values():
         assert max(shares, key=shares.__getitem__) == "vocabulary_size"
         assert sum(shares.values()) == pytest.approx(1.0)
-    assert importances(search, trials[: LEAST_TRIALS - 1]) == {}
+    assert importances(search, trials[: MIN_TRIALS - 1]) == {}

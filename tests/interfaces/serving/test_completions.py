@@ -14,7 +14,7 @@ import pytest
 from clients import TOKEN, listening_to
 from finished import gpt2_bundle, separate_bundle
 from instruct import INSTRUCT
-from subgraft.interfaces.serving.writer import Writer, opened
+from subgraft.interfaces.serving.writer import Writer, open_model
 from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
 from subgraft.modeling.inference.continue_text import Continuer
 from subgraft.modeling.inference.prompts import ChatTemplate
@@ -51,7 +51,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     gpt2_bundle().save(tmp_path / "model")
     if request.param == "PyTorch":
         monkeypatch.setattr("subgraft.interfaces.serving.writer.find_spec", lambda name: None)
-    with opened(str(tmp_path / "model"), None, 1) as model, listening_to({"m": model}) as port:
+    with open_model(str(tmp_path / "model"), None, 1) as model, listening_to({"m": model}) as port:
         assert not isinstance(model, Predictor) and model.engine == request.param
         yield _Server(port)
 
@@ -126,7 +126,7 @@ def test_concurrent_requests_with_different_settings_have_their_own_answers(serv
 )
 def test_refusals_have_openais_form(tmp_path: Path, body: Any, status: int, message: str) -> None:
     gpt2_bundle().save(tmp_path)
-    with opened(str(tmp_path), None, 1) as model, listening_to({"m": model}) as port:
+    with open_model(str(tmp_path), None, 1) as model, listening_to({"m": model}) as port:
         server = _Server(port)
         answered, refusal = server.ask(**body)
         assert answered == status and message in refusal["error"]["message"]
@@ -154,7 +154,7 @@ def test_a_client_that_leaves_a_stream_ends_its_completion(server: _Server) -> N
 def test_a_chat_is_answered_through_the_template(tmp_path: Path) -> None:
     INSTRUCT["qwen2.5"](tmp_path)
     turn = [{"role": "user", "content": "one two"}]
-    with opened(str(tmp_path), None, 1) as model, listening_to({"m": model}) as port:
+    with open_model(str(tmp_path), None, 1) as model, listening_to({"m": model}) as port:
         server = _Server(port)
         status, answer = server.ask("/v1/chat/completions", messages=turn, max_tokens=8)
         assert status == 200 and answer["object"] == "chat.completion"
@@ -181,8 +181,8 @@ def test_exports_are_served_and_translators_complete_nothing(tmp_path: Path) -> 
     (tmp_path / "exported").mkdir()
     export_ctranslate2(tmp_path / "model", tmp_path / "exported")
     separate_bundle().save(tmp_path / "marian")
-    with opened(str(tmp_path / "exported"), None, 1) as model, listening_to({"m": model}) as port:
+    with open_model(str(tmp_path / "exported"), None, 1) as model, listening_to({"m": model}) as port:
         assert _Server(port).ask(prompt=PROMPT, max_tokens=9)[1]["choices"][0]["text"] == _expected(PROMPT, 9)
-    with opened(str(tmp_path / "marian"), None, 1) as model, listening_to({"m": model}) as port:
+    with open_model(str(tmp_path / "marian"), None, 1) as model, listening_to({"m": model}) as port:
         assert _Server(port).ask(prompt=PROMPT)[0] == 404
         assert json.loads(_Server(port).send("/v1/models").read())["data"] == []

@@ -15,7 +15,7 @@ def closed(connection: socket.socket) -> bool:
 
 def test_half_sent_headers_do_not_shut_out_a_client_with_the_token() -> None:
     """No deadline helps here: each new connection takes the place of the oldest without the token."""
-    with listening(headers=600.0, strangers=8) as clients:
+    with listening(headers=600.0, unauthenticated=8) as clients:
         known = clients.connect(request("first"))
         assert answer(known)[0] == 200
         held = [clients.connect(HALF if number % 2 else b"") for number in range(150)]

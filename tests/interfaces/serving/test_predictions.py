@@ -16,9 +16,9 @@ from finished import separate_bundle
 from labelled import RECORDS, headed_bundle, labelled_corpus
 from served_models import served
 from subgraft.interfaces.serving.application import application
-from subgraft.interfaces.serving.predictions import LONGEST, MOST_CANDIDATES
-from subgraft.interfaces.serving.requests import MOST_TEXTS
-from subgraft.interfaces.serving.writer import Writer, opened
+from subgraft.interfaces.serving.predictions import MAX_CANDIDATES, MAX_TEXT_LENGTH
+from subgraft.interfaces.serving.requests import MAX_TEXTS
+from subgraft.interfaces.serving.writer import Writer, open_model
 from subgraft.training.understanding.predictor import Predictor
 from toys import english_tokenizer, german_tokenizer
 
@@ -96,11 +96,11 @@ def test_two_models_are_compared(predictors: dict[str, Predictor]) -> None:
         ("/classify", b'{"texts": ["x"], "inputs": ["x"]}', 400, "one of"),
         ("/classify", b'{"txt": "x"}', 400, "no field 'text'"),
         ("/classify", b'{"texts": ["\\ud800"]}', 400, "half a character"),
-        ("/classify", json.dumps({"texts": ["x"] * (MOST_TEXTS + 1)}).encode(), 413, "at most"),
-        ("/classify", json.dumps({"text": "x" * (LONGEST + 1)}).encode(), 413, "at most"),
+        ("/classify", json.dumps({"texts": ["x"] * (MAX_TEXTS + 1)}).encode(), 413, "at most"),
+        ("/classify", json.dumps({"text": "x" * (MAX_TEXT_LENGTH + 1)}).encode(), 413, "at most"),
         ("/classify", b" " * 70_000, 413, "bytes"),
-        ("/rank", json.dumps({"query": "x", "candidates": ["x"] * (MOST_CANDIDATES + 1)}).encode(), 413, "candidates"),
-        ("/rank", json.dumps({"query": "x", "candidates": ["x" * (LONGEST + 1)]}).encode(), 413, "at most"),
+        ("/rank", json.dumps({"query": "x", "candidates": ["x"] * (MAX_CANDIDATES + 1)}).encode(), 413, "candidates"),
+        ("/rank", json.dumps({"query": "x", "candidates": ["x" * (MAX_TEXT_LENGTH + 1)]}).encode(), 413, "at most"),
     ],
 )
 def test_malformed_requests_are_refused(
@@ -131,7 +131,10 @@ def test_models_that_write_are_in_the_description_too() -> None:
 def test_a_directory_decides_whether_it_writes_or_predicts(tmp_path: Path) -> None:
     headed_bundle("tagging", labelled_corpus("tagging", tmp_path)).save(tmp_path / "tagger")
     separate_bundle().save(tmp_path / "marian")
-    with opened(str(tmp_path / "tagger"), None, 1) as tagger, opened(str(tmp_path / "marian"), None, 1) as marian:
+    with (
+        open_model(str(tmp_path / "tagger"), None, 1) as tagger,
+        open_model(str(tmp_path / "marian"), None, 1) as marian,
+    ):
         assert isinstance(tagger, Predictor) and isinstance(marian, Writer)
 
 

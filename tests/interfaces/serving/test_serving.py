@@ -20,10 +20,10 @@ from served_models import served
 from subgraft.base.errors import UserError
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.interfaces.cli import main
-from subgraft.interfaces.serving.application import LONGEST_TEXT, application
+from subgraft.interfaces.serving.application import MAX_TEXT_LENGTH, application
 from subgraft.interfaces.serving.batching import Batcher
-from subgraft.interfaces.serving.requests import LARGEST_BODY, MOST_TEXTS
-from subgraft.interfaces.serving.writer import Writer, opened
+from subgraft.interfaces.serving.requests import MAX_BODY_BYTES, MAX_TEXTS
+from subgraft.interfaces.serving.writer import Writer, open_model
 from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
 from subgraft.pipeline.stages.measurements import translator
 from toys import english_tokenizer, german_tokenizer
@@ -44,7 +44,7 @@ def _client(writer: Writer, patience: float = 10) -> Iterator[TestClient]:
 
 @contextmanager
 def _translator(model: Path) -> Iterator[Writer]:
-    with opened(str(model), None, 1) as writer:
+    with open_model(str(model), None, 1) as writer:
         assert isinstance(writer, Writer)
         yield writer
 
@@ -67,9 +67,9 @@ def test_texts_are_answered_with_their_pieces() -> None:
         (b'{"texts": [1]}', 400),
         (b'{"texts": ["\\ud800"]}', 400),
         (b"[" * 60_000, 400),
-        (json.dumps({"texts": ["x"] * (MOST_TEXTS + 1)}).encode(), 413),
-        (json.dumps({"texts": ["x" * (LONGEST_TEXT + 1)]}).encode(), 413),
-        (b" " * (LARGEST_BODY + 1), 413),
+        (json.dumps({"texts": ["x"] * (MAX_TEXTS + 1)}).encode(), 413),
+        (json.dumps({"texts": ["x" * (MAX_TEXT_LENGTH + 1)]}).encode(), 413),
+        (b" " * (MAX_BODY_BYTES + 1), 413),
     ],
 )
 def test_malformed_requests_are_refused(body: bytes, status: int) -> None:
@@ -225,7 +225,10 @@ def test_this_machines_own_names_are_taken(name: str) -> None:
 def test_what_cannot_be_served_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     gpt2_bundle().save(tmp_path / "gpt2")
     mbart_bundle().save(tmp_path / "mbart")
-    with pytest.raises(UserError, match="languages: this model has a code"), opened(str(tmp_path / "mbart"), None, 1):
+    with (
+        pytest.raises(UserError, match="languages: this model has a code"),
+        open_model(str(tmp_path / "mbart"), None, 1),
+    ):
         pass
     assert main(["serve", str(tmp_path / "gpt2"), "--host", "everywhere"]) == 2
     assert "expected an IP address" in capsys.readouterr().err

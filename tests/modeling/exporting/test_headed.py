@@ -17,7 +17,7 @@ from published import english, german
 from published_heads import HEADED, Headed
 from subgraft.base.errors import UserError
 from subgraft.embeddings.transplanting.transplant import Method
-from subgraft.interfaces.api.predict import asked_model
+from subgraft.interfaces.api.predict import prediction_model
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import count_parameters, family_of
@@ -176,7 +176,7 @@ def test_ctranslate2_runs_the_encoder_of_a_model_with_a_head(name: str, tmp_path
     _, directory = published(name, tmp_path)
     exported = subgraft.export(directory, to="ctranslate2", out=tmp_path / "out")
     assert exported.check is not None and exported.check.largest < 1e-4
-    asked = asked_model(directory)
+    asked = prediction_model(directory)
     values: dict[str, list[Any]] = {
         "span-extraction": list(zip(english(6), german(6), strict=True)),
         "multiple-choice": [(first, german(3)) for first in english(4)],

@@ -17,7 +17,7 @@ from subgraft.modeling.tokenizers import checkpoint_languages, load_tokenizers, 
 from subgraft.subwords.vocabulary.entry import Mark
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-# Objectives of published checkpoints, those that say most about a family first.
+# Objectives of published checkpoints, the most specific to a family first.
 _USUAL_OBJECTIVES = ("translation", "denoising", "permutation", "masked", "causal")
 
 
@@ -26,40 +26,40 @@ class BaseModelFacts:
     """The model to fit.
 
     Attributes:
-        named: As the user named it.
-        checkpoint: As a configuration names it, a directory or a hub id.
+        name: The name by which the user specified it.
+        checkpoint: Its name in a configuration: a directory or a hub id.
     """
 
-    named: str
+    name: str
     checkpoint: str
     directory: Path
     config: dict[str, Any]
     tokenizers: dict[SideName, Tokenizer]
 
     @classmethod
-    def find(cls, named: str, local: str) -> BaseModelFacts:
+    def find(cls, name: str, local: str) -> BaseModelFacts:
         """Read it from `local`, a path or hub id. Raises UserError for a model that cannot be fitted with pairs."""
-        facts = cls.read(named, local)
+        facts = cls.read(name, local)
         config = facts.config
         if (head := head_in(config)) is not None:
-            raise UserError(f"this model has {head}, so pairs cannot fit it", where=named)
+            raise UserError(f"this model has {head}, so pairs cannot fit it", where=name)
         if "encoder" not in family_of(config).sides:
             hint = "Text that it continues is fitted with `task: continuation` in a configuration: docs/guide.md."
-            raise UserError("this model has no encoder, so pairs cannot fit it", where=named, hint=hint)
+            raise UserError("this model has no encoder, so pairs cannot fit it", where=name, hint=hint)
         return facts
 
     @classmethod
-    def read(cls, named: str, local: str) -> BaseModelFacts:
+    def read(cls, name: str, local: str) -> BaseModelFacts:
         """Read any model from `local`, a path or hub id."""
         directory = require_model(local)
         checkpoint = str(directory.absolute()) if Path(local).is_dir() else local
-        return cls(named, checkpoint, directory, read_config(directory), dict(load_tokenizers(directory)))
+        return cls(name, checkpoint, directory, read_config(directory), dict(load_tokenizers(directory)))
 
     @property
     def objective(self) -> str:
         """The pretraining objective that a finetuning on pairs assumes."""
-        known = family_of(self.config).objectives
-        return next((kind for kind in _USUAL_OBJECTIVES if kind in known), min(known))
+        objectives = family_of(self.config).objectives
+        return next((kind for kind in _USUAL_OBJECTIVES if kind in objectives), min(objectives))
 
     @property
     def vocabulary_kind(self) -> VocabularyKind:
@@ -71,8 +71,8 @@ class BaseModelFacts:
         return family.parameters(self.config).total
 
     @property
-    def longest(self) -> int | None:
-        """The longest sequence that it takes, in tokens."""
+    def max_length(self) -> int | None:
+        """The length in tokens of the longest sequence that it accepts."""
         return family_of(self.config).position_limit(self.config)
 
     def new_languages(self, pairs: Sequence[Languages]) -> dict[str, str]:
@@ -84,25 +84,27 @@ class BaseModelFacts:
         try:
             formats = {pair.target: self._format(pair, new) for pair in pairs}
         except UserError as error:
-            raise UserError(error.what, where=self.named, hint=error.hint) from error
-        require_marked_targets(formats, self.named)
+            raise UserError(error.what, where=self.name, hint=error.hint) from error
+        require_marked_targets(formats, self.name)
         return new
 
     def _format(self, pair: Languages, new: dict[str, str]) -> SequenceFormat:
-        """How it marks a pair; languages that it lacks join `new`."""
-        known = with_languages(self.tokenizers, new)
+        """The format in which it marks a pair; languages that it lacks are added to `new`."""
+        tokenizers = with_languages(self.tokenizers, new)
         try:
-            return family_of(self.config).sequence_format(self.config, known["encoder"], known["decoder"], pair)
+            return family_of(self.config).sequence_format(
+                self.config, tokenizers["encoder"], tokenizers["decoder"], pair
+            )
         except MissingCodeError as error:
             if error.language in new:
                 raise
             new[error.language] = MEAN_OF_CODES
             return self._format(pair, new)
 
-    def languages(self, wanted: Languages | None) -> Languages:
-        """The wanted languages, or else those that the model's files name. Raises UserError if there are neither."""
-        languages = wanted or checkpoint_languages(self.directory)
+    def languages(self, requested: Languages | None) -> Languages:
+        """The requested languages, or else those that the model's files name. Raises UserError if there are neither."""
+        languages = requested or checkpoint_languages(self.directory)
         if languages is None:
             hint = "Give --languages SOURCE-TARGET, as in en-fr; of models with language codes as in en_XX-fr_XX."
-            raise UserError("the model does not say what languages it is for", where=self.named, hint=hint)
+            raise UserError("the model does not say what languages it is for", where=self.name, hint=hint)
         return languages

@@ -33,7 +33,7 @@ class VocabularySize(NamedTuple):
 
 # New rows need a higher rate than the body: "Learning rates, each system's own".
 TABLE_RATE = 4.0
-# The old vocabulary needs twice the rate of the systems with new rows: the same table.
+# The old vocabulary needs twice the rate of the systems with new rows: see the same table.
 OLD_RATE = 2.0
 
 TRAININGS = (
@@ -64,16 +64,16 @@ SIZES = (
 LARGE, LARGE_RATE = 30_000_000, 0.2
 
 # VocADT trains a weight for each new token and each old one of the text: 16 bytes with gradient and optimizer's state.
-VOCADT, BYTES_PER_WEIGHT, MOST_WEIGHTS = "vocadt", 16, 250_000_000
+VOCADT, BYTES_PER_WEIGHT, MAX_WEIGHTS = "vocadt", 16, 250_000_000
 
 # Of models with a new head: Devlin et al. (2019), appendix A.3, and for small models that of configs/polarity.yaml.
 LARGE_LABEL_RATE, LABEL_RATE = 5e-5, 1e-3
 
-# Finetunings read no text without translations; the own vocabulary is learnt on it. With 500 and 2,000 pairs chrF was 1
-# to 3 lower with half of each batch made of it: "Few pairs and a domain's text". Training new rows on it first brings
-# nothing measurable with trained tables (the same section).
+# Finetunings read no text without translations; only the own vocabulary is learnt on it. With 500 and 2,000 pairs, chrF
+# was 1 to 3 points lower if such text made up half of each batch: "Few pairs and a domain's text". Training new rows on
+# it first has no measurable effect if the embeddings are trained too (the same section).
 
-# The dev score that picks the weights: with few pairs bits are best long before translations are.
+# The dev score that selects the weights: with few pairs, bits per character are best long before translations are.
 SELECT: SelectName = "chrf"
 
 SEEDS, QUICK_SEEDS = (1, 2, 3), (1,)
@@ -112,11 +112,16 @@ class Choice:
 def choose(
     pairs: int, parameters: int, *, tokens_ratio: float | None = None, excluded: Collection[str] = (), quick: bool
 ) -> Choice:
-    """The settings for a number of pairs, of model parameters, and of new tokens for one old one, where it is known.
+    """The settings for an amount of text and a model.
 
-    excluded: Initialisers that cannot be used.
+    Args:
+        pairs: The number of training pairs.
+        parameters: The number of parameters of the model.
+        tokens_ratio: Tokens of the new vocabulary for one of the old, if known.
+        excluded: Initialisers that cannot be used.
+        quick: Whether to use one seed, fewer updates and fewer dev and test sentences.
     """
-    training = next(each for each in TRAININGS if pairs <= each.pairs)
+    training = next(row for row in TRAININGS if pairs <= row.pairs)
     rate = training.learning_rate * (LARGE_RATE if parameters > LARGE else 1.0)
     return Choice(
         initialiser=initialiser_for(pairs, tokens_ratio, excluded),
@@ -148,5 +153,5 @@ def choose_for_labels(examples: int, parameters: int, *, quick: bool) -> Choice:
 
 
 def vocabulary_size(characters: int) -> int:
-    """The size for a training text of so many characters; the text may support fewer subwords."""
-    return next(each.size for each in SIZES if characters <= each.characters)
+    """The vocabulary size for a training text of this many characters; the text may support fewer subwords."""
+    return next(row.size for row in SIZES if characters <= row.characters)

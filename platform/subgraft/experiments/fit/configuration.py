@@ -12,9 +12,9 @@ from subgraft.config.tasks import TaskName
 from subgraft.experiments.fit.base_model import BaseModelFacts
 from subgraft.experiments.fit.choices import SELECT, VOCADT, Choice
 
-# The systems' names. The first is what the other is compared with.
+# The names of the systems. The first is the baseline.
 OLD, OWN = "old", "own"
-# Tokens of a training's sequences, where the model takes so many.
+# The length in tokens of a training's sequences, if the model accepts it.
 USUAL_LENGTH = 256
 
 
@@ -92,10 +92,10 @@ corpora:   # train, dev and test, as the fit has split your files
     def _languages(self) -> str:
         if not self.directions:
             return f"languages: {{source: {self.languages.source}, target: {self.languages.target}}}"
-        each = (
+        lines = (
             f"  - {{source: {pair.source}, target: {pair.target}, corpus: {pair.name}}}" for pair in self.directions
         )
-        return "\n".join(["directions:   # one model for all of them; the report is about the first", *each])
+        return "\n".join(["directions:   # one model for all of them; the report is about the first", *lines])
 
     @property
     def _corpora(self) -> str:
@@ -113,35 +113,35 @@ corpora:   # train, dev and test, as the fit has split your files
 
     def _domains(self) -> str:
         kind, shared = self.kind, self._shared
-        files = ", ".join(_quoted(str(path.absolute())) for path in self.text)
+        files = ", ".join(_quote(str(path.absolute())) for path in self.text)
         text = f"\n  text: {{target: [{files}]}}   # vocabularies are learnt on it too" if files else ""
         corpus = "" if self.directions else f"\n  corpus: {self.corpus}"
         codes = ", ".join(f"{language}: {initialiser}" for language, initialiser in self.new_languages.items())
         new = f"\n  new_languages: {{{codes}}}   # codes that it lacks" if codes else ""
         return f"""
-# {self.model.named}
+# {self.model.name}
 upstream:
-  checkpoint: {_quoted(self.model.checkpoint)}
+  checkpoint: {_quote(self.model.checkpoint)}
   objectives: [{{kind: {self.model.objective}}}]   # what it was pretrained on{new}
 downstream:{corpus}
   vocabulary: {{kind: {kind}, size: {self.vocabulary_size}}}{shared}{text}
 """
 
     @property
-    def _about_rates(self) -> str:
+    def _rates_comment(self) -> str:
         return "Each vocabulary with the learning rate that suits it: under the other's rate either would look worse."
 
     def _systems(self) -> str:
         return f"""
-# {self._about_rates}
+# {self._rates_comment}
 systems:
   - {{name: {OLD}, vocabulary: upstream, learning_rate: {_rate(self.choice.old_rate)}}}
   - {{name: {OWN}, initialiser: {self.choice.initialiser}}}
 """
 
     def _training(self) -> str:
-        choice, longest = self.choice, self.model.longest or USUAL_LENGTH
-        length = "" if longest >= USUAL_LENGTH else f"\n  max_length: {longest}"
+        choice, max_length = self.choice, self.model.max_length or USUAL_LENGTH
+        length = "" if max_length >= USUAL_LENGTH else f"\n  max_length: {max_length}"
         start = f"\nvocadt_training:{length}\n" if choice.initialiser == VOCADT and length else ""
         sentences = "" if choice.sentences is None else f"\n  dev_sentences: {choice.sentences}"
         return f"""{start}
@@ -162,8 +162,10 @@ finetune:
     @property
     def _runtime(self) -> str:
         machine, trainings = self.machine, 2 * len(self.choice.seeds)
-        each = max(1, machine.cores // trainings)
-        runtime = "gpus_per_worker: 1" if machine.gpu else f"cpus_per_step: {each}, evaluate_cpus: {machine.cores}"
+        cpus_per_step = max(1, machine.cores // trainings)
+        runtime = (
+            "gpus_per_worker: 1" if machine.gpu else f"cpus_per_step: {cpus_per_step}, evaluate_cpus: {machine.cores}"
+        )
         return f"runtime: {{{runtime}}}   # of this machine; no result depends on it\n"
 
     def _evaluation(self) -> str:
@@ -182,11 +184,11 @@ def task_of(languages: Languages) -> TaskName:
 
 
 def _rate(value: float) -> str:
-    """As configurations write it: 5.0e-4."""
+    """A rate in the format of configurations: 5.0e-4."""
     digits, exponent = f"{value:.1e}".split("e")
     return f"{digits}e{int(exponent)}"
 
 
-def _quoted(text: str) -> str:
-    """Quoted for YAML."""
+def _quote(text: str) -> str:
+    """Quote a text for YAML."""
     return "'" + text.replace("'", "''") + "'"

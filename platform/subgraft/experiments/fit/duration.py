@@ -17,32 +17,37 @@ from subgraft.modeling.hub import read_config
 from subgraft.orchestration.estimates.estimate import Estimate
 
 # Tokens of one sentence of the update that is timed.
-LENGTH = 32
-# A machine is busy if an update takes so many times its thread's computing time; on an idle machine it is 1.
+SENTENCE_TOKENS = 32
+# A machine is busy if an update's wall time exceeds its thread's CPU time by this factor; on an idle machine it is 1.
 BUSY = 1.5
-# Seconds from which on less work is offered.
-LONG = 3600.0
-# Seconds of the updates that are timed.
-_LONG_ENOUGH = 1.0
+# If the trainings take longer than this, the user is shown how to shorten them.
+LONG_SECONDS = 3600.0
+# Updates are repeated for at least this long while they are timed.
+_MIN_TIMED_SECONDS = 1.0
 
 
 class Duration(NamedTuple):
-    """seconds: of all trainings together.  slowed: the factor by which other processes slow them; 1 if unknown."""
+    """The expected duration.
+
+    Attributes:
+        seconds: The time of all trainings.
+        slowdown: The factor by which other processes slow them; 1 if unknown.
+    """
 
     seconds: float
-    slowed: float = 1.0
+    slowdown: float = 1.0
 
     def describe(self, trainings: int, cores: int, *, quick: bool, then: str = "translations") -> list[str]:
         """Lines on how long the trainings take; if that is long or the machine is busy, also on how to shorten it."""
         lines = [f"{trainings} trainings for about {duration(self.seconds)}, and then {then} of the test set"]
-        if self.slowed >= BUSY:
+        if self.slowdown >= BUSY:
             load = fixed(os.getloadavg()[0], 1)
             lines.append(
                 f"the machine is busy (load {load} on {cores} cores): the pace just measured is "
-                f"{fixed(self.slowed, 1)} times slower than without other processes, where the trainings would take "
-                f"about {duration(self.seconds / self.slowed)}"
+                f"{fixed(self.slowdown, 1)} times slower than without other processes, where the trainings would take "
+                f"about {duration(self.seconds / self.slowdown)}"
             )
-        if self.slowed >= BUSY or self.seconds >= LONG:
+        if self.slowdown >= BUSY or self.seconds >= LONG_SECONDS:
             lines.append(self._smaller_budget(quick=quick))
         return lines
 
@@ -53,11 +58,11 @@ class Duration(NamedTuple):
         return f"for less: --quick, with one seed and half the updates, takes about {duration(share * self.seconds)}"
 
 
-class Timed(NamedTuple):
+class TimedUpdate(NamedTuple):
     """Seconds of an update, and their ratio to its computing time."""
 
     seconds: float
-    slowed: float
+    slowdown: float
 
 
 class Stopwatch:
@@ -66,9 +71,9 @@ class Stopwatch:
     def __init__(self) -> None:
         self._started, self._computed = time.perf_counter(), time.thread_time()
 
-    def read(self) -> Timed:
+    def read(self) -> TimedUpdate:
         seconds = time.perf_counter() - self._started
-        return Timed(seconds, max(1.0, seconds / max(1e-6, time.thread_time() - self._computed)))
+        return TimedUpdate(seconds, max(1.0, seconds / max(1e-6, time.thread_time() - self._computed)))
 
 
 def training_time(
@@ -80,21 +85,21 @@ def training_time(
     """
     if not trainings:
         return Duration(0.0)
-    known = [each.pace.seconds if each.pace else None for each in trainings]
-    sizes = [_tokens_per_update(each.step.recipe.training, tokens_per_character) for each in trainings]
+    paces = [estimate.pace.seconds if estimate.pace else None for estimate in trainings]
+    sizes = [_tokens_per_update(estimate.step.recipe.training, tokens_per_character) for estimate in trainings]
     timed, timed_tokens = None, 1.0
-    if None in known:
-        timed_tokens = min(size for size, pace in zip(sizes, known, strict=True) if pace is None)
-        timed = _timed_update(model, trainings[0].step.recipe.training.precision, runtime, timed_tokens)
+    if None in paces:
+        timed_tokens = min(size for size, pace in zip(sizes, paces, strict=True) if pace is None)
+        timed = _time_update(model, trainings[0].step.recipe.training.precision, runtime, timed_tokens)
     total = 0.0
-    for each, tokens, pace in zip(trainings, sizes, known, strict=True):
+    for estimate, tokens, pace in zip(trainings, sizes, paces, strict=True):
         if pace is None and timed is not None:
             pace = timed.seconds * tokens / timed_tokens
-        if each.workload.updates is None or pace is None:
+        if estimate.workload.updates is None or pace is None:
             return None
-        total += each.workload.updates * pace
+        total += estimate.workload.updates * pace
     at_once = 1 if runtime.gpus_per_worker else max(1, cores // runtime.cpus_per_step)
-    return Duration(total / min(at_once, len(trainings)), timed.slowed if timed else 1.0)
+    return Duration(total / min(at_once, len(trainings)), timed.slowdown if timed else 1.0)
 
 
 def _tokens_per_update(settings: TrainingSettings, tokens_per_character: float) -> float:
@@ -102,17 +107,17 @@ def _tokens_per_update(settings: TrainingSettings, tokens_per_character: float) 
     return settings.batch_size * (tokens_per_character if settings.batch_unit == "characters" else 1.0)
 
 
-def _repeated(update: Callable[[], None]) -> Timed:
-    """The mean of so many updates that other processes have had their turns too."""
+def _mean_time(update: Callable[[], None]) -> TimedUpdate:
+    """The mean time of an update, over enough updates that other processes have also run in between."""
     watch, count = Stopwatch(), 0
-    while not count or watch.read().seconds < _LONG_ENOUGH:
+    while not count or watch.read().seconds < _MIN_TIMED_SECONDS:
         update()
         count += 1
-    whole = watch.read()
-    return Timed(whole.seconds / count, whole.slowed)
+    total = watch.read()
+    return TimedUpdate(total.seconds / count, total.slowdown)
 
 
-def _timed_update(model: Path, precision: Precision, runtime: Runtime, tokens: float) -> Timed | None:
+def _time_update(model: Path, precision: Precision, runtime: Runtime, tokens: float) -> TimedUpdate | None:
     """Seconds of the second of two updates on random tokens; None for a model that must be assembled first."""
     if not family_of(read_config(model)).generates:
         return None
@@ -124,10 +129,10 @@ def _timed_update(model: Path, precision: Precision, runtime: Runtime, tokens: f
     device = torch.device("cuda" if runtime.gpus_per_worker else "cpu")
     network = Bundle.load(model).model.to(device).train()  # type: ignore[arg-type]
     optimizer = torch.optim.AdamW(network.parameters(), lr=0.0)
-    sentences = max(1, round(tokens / LENGTH))
-    drawn = torch.Generator().manual_seed(1)
-    known = min(vocabulary_sizes(read_config(model)).values())
-    ids = torch.randint(known, (sentences, LENGTH), generator=drawn).to(device)
+    sentences = max(1, round(tokens / SENTENCE_TOKENS))
+    generator = torch.Generator().manual_seed(1)
+    vocabulary_size = min(vocabulary_sizes(read_config(model)).values())
+    ids = torch.randint(vocabulary_size, (sentences, SENTENCE_TOKENS), generator=generator).to(device)
     threads = torch.get_num_threads()
     torch.set_num_threads(runtime.cpus_per_step)
     try:
@@ -137,7 +142,7 @@ def _timed_update(model: Path, precision: Precision, runtime: Runtime, tokens: f
             network.set_attn_implementation("eager")
 
         def update() -> None:
-            with faster_products(device, precision, LENGTH):
+            with faster_products(device, precision, SENTENCE_TOKENS):
                 with autocast(device, precision):
                     loss = network(input_ids=ids, labels=ids).loss
                 loss.backward()
@@ -146,7 +151,7 @@ def _timed_update(model: Path, precision: Precision, runtime: Runtime, tokens: f
             float(loss.detach())  # waits for a GPU
 
         update()
-        timed = _repeated(update)
-        return timed if device.type == "cpu" else Timed(timed.seconds, 1.0)  # a thread waits for a GPU
+        timed = _mean_time(update)
+        return timed if device.type == "cpu" else TimedUpdate(timed.seconds, 1.0)  # a thread waits for a GPU
     finally:
         torch.set_num_threads(threads)

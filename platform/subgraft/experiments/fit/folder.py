@@ -47,45 +47,45 @@ class Folder:
             hint = "Give another --out: an absent or empty folder, or that of the same fit."
             raise UserError("is not empty, and no fit of a model", where=str(self.out), hint=hint)
         if differing := [name for name, value in identity.items() if earlier.get(name) != value]:
-            what = f"holds another fit, with another {' and '.join(differing)}"
-            raise UserError(what, where=str(self.out), hint="Give another --out, or what that fit was started with.")
+            message = f"holds another fit, with another {' and '.join(differing)}"
+            raise UserError(message, where=str(self.out), hint="Give another --out, or what that fit was started with.")
 
     def claim(self, identity: Mapping[str, object]) -> None:
-        """Make the folder this fit's."""
+        """Create the folder, and mark it as this fit's."""
         self.out.mkdir(parents=True, exist_ok=True)
-        for left in self.out.glob(f"{PREFIX}*"):  # by a run that was killed
-            shutil.rmtree(left)
+        for leftover in self.out.glob(f"{PREFIX}*"):  # of a run that was killed
+            shutil.rmtree(leftover)
         text = json.dumps(identity, indent=1, ensure_ascii=False) + "\n"
-        self._write(IDENTITY, lambda place: place.write_text(text, encoding="utf-8"))
+        self._write(IDENTITY, lambda path: path.write_text(text, encoding="utf-8"))
 
     def write_configuration(self, text: str) -> None:
-        self._write(CONFIGURATION, lambda place: place.write_text(text, encoding="utf-8"))
+        self._write(CONFIGURATION, lambda path: path.write_text(text, encoding="utf-8"))
 
     def write_lines(self, files: Mapping[str, Iterable[str]]) -> None:
         """Write the files of the text, by name."""
 
-        def write(place: Path) -> None:
-            place.mkdir()
+        def write(folder: Path) -> None:
+            folder.mkdir()
             for name, lines in files.items():
-                (place / name).parent.mkdir(parents=True, exist_ok=True)
-                (place / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
         self._write(TEXT, write)
 
     def copy(self, source: Path, name: str) -> None:
         """Copy a folder of the store, replacing that of an earlier run."""
-        self._write(name, lambda place: shutil.copytree(source, place))
+        self._write(name, lambda path: shutil.copytree(source, path))
 
     def _write(self, name: str, write: Callable[[Path], object]) -> None:
-        with self._replacing(name) as place:
-            write(place)
+        with self._replacing(name) as path:
+            write(path)
 
     @contextmanager
     def _replacing(self, name: str) -> Iterator[Path]:
-        """A temporary place that takes this name at the end, and only then replaces the earlier one."""
+        """A temporary path that is renamed to this name at the end, which then replaces an earlier file or folder."""
         with space_needed(self.out), tempfile.TemporaryDirectory(prefix=PREFIX, dir=self.out) as temporary:
-            place, final = Path(temporary) / name, self.out / name
-            yield place
+            staged, final = Path(temporary) / name, self.out / name
+            yield staged
             if final.is_dir():
                 final.rename(Path(temporary) / "before")
-            place.rename(final)
+            staged.rename(final)

@@ -47,7 +47,7 @@ class LabelConfiguration(Configuration):
         return "characters"
 
     @property
-    def _about_rates(self) -> str:
+    def _rates_comment(self) -> str:
         return "Both with one learning rate; new rows have their own."
 
     def _evaluation(self) -> str:

@@ -27,7 +27,7 @@ class LabelOutcome(Outcome):
         data = collect_labelled(report.recipe, {role: store.path(step) for role, step in report.inputs.items()})
         main = metric_names(data)[0]
         by_system = summarise_metric(data, main)
-        tokens = {name: fmean(one.tokens_per_sentence for one in data.results(name)) for name in by_system}
+        tokens = {name: fmean(result.tokens_per_sentence for result in data.results(name)) for name in by_system}
         finetuned = [Finetuned.read(steps, store) for steps in pipeline.systems]
         return cls._of(data, finetuned, tokens, lambda name: {main: by_system[name].comparison}, "an example")
 
@@ -41,8 +41,8 @@ class LabelOutcome(Outcome):
             {
                 "system": name,
                 **{metric: systems[name].mean for metric, systems in by_metric.items()},
-                "tokens per example": fmean(one.tokens_per_sentence for one in data.results(name)),
-                "examples per second": fmean(one.sentences_per_second for one in data.results(name)),
+                "tokens per example": fmean(result.tokens_per_sentence for result in data.results(name)),
+                "examples per second": fmean(result.sentences_per_second for result in data.results(name)),
             }
             for name in data.system_names
         ]

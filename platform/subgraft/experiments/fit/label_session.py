@@ -10,7 +10,7 @@ from subgraft.experiments.fit.label_configuration import LabelConfiguration
 from subgraft.experiments.fit.label_outcome import LabelOutcome
 from subgraft.experiments.fit.labelled_split import LabelledSplit, split_labelled
 from subgraft.experiments.fit.outcome import Outcome
-from subgraft.experiments.fit.session import Asked, FitSession, Prepared, machine
+from subgraft.experiments.fit.session import FitRequest, FitSession, PreparedFit, machine
 from subgraft.experiments.fit.tokenization_report import measure_lines
 from subgraft.experiments.session import Session
 from subgraft.modeling.heads import require_head_class
@@ -26,17 +26,17 @@ class LabelFit(FitSession):
     """A fit of labelled examples: of classes, numbers or tags."""
 
     segment = "a text"
-    tested = "predictions"
+    outputs = "predictions"
     files = "labels"
     _examples: LabelledSplit
 
-    def _languages_of(self, asked: Asked) -> Languages:
-        languages = asked.languages or checkpoint_languages(asked.model.directory)
+    def _task_languages(self, request: FitRequest) -> Languages:
+        languages = request.languages or checkpoint_languages(request.model.directory)
         source = languages.source if languages else UNKNOWN
-        if asked.languages and asked.languages.target != source:
+        if request.languages and request.languages.target != source:
             raise UserError("labelled texts are in one language", where="--languages", hint=f"Give {source}-{source}.")
-        self._examples = split_labelled(asked.files[0], Languages(source=source, target=source))
-        require_head_class(asked.model.config, LABELLED_TASKS[self._examples.task].head)
+        self._examples = split_labelled(request.files[0], Languages(source=source, target=source))
+        require_head_class(request.model.config, LABELLED_TASKS[self._examples.task].head)
         return Languages(source=source, target=source)
 
     @property
@@ -46,22 +46,22 @@ class LabelFit(FitSession):
     def _outcome(self, session: Session) -> Outcome:
         return LabelOutcome.read(session.pipeline, session.store)
 
-    def _prepare(self) -> Prepared:
-        asked, examples = self._asked, self._examples
+    def _prepare(self) -> PreparedFit:
+        request, examples = self._request, self._examples
         self._heading("Examples")
         self._say(examples.summary)
-        measured = measure_lines(asked.model, examples.lines, kind_like(asked.model.tokenizers["decoder"]))
-        self._show_gap(measured)
+        measurement = measure_lines(request.model, examples.lines, kind_like(request.model.tokenizers["decoder"]))
+        self._show_gap(measurement)
         configuration = LabelConfiguration(
             name=self._name,
-            model=asked.model,
+            model=request.model,
             languages=self._languages,
-            vocabulary_size=measured.size,
-            choice=choose_for_labels(len(examples.train), asked.model.parameters, quick=asked.quick),
+            vocabulary_size=measurement.size,
+            choice=choose_for_labels(len(examples.train), request.model.parameters, quick=request.quick),
             machine=machine(),
-            quick=asked.quick,
+            quick=request.quick,
             examples=examples,
         )
         self._folder.claim(self._identity)
         self._folder.write_lines({f"{split}.jsonl": examples.records(split) for split in examples.splits})
-        return Prepared(self._opened(configuration, measured), measured)
+        return PreparedFit(self._open_session(configuration, measurement), measurement)

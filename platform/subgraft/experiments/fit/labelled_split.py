@@ -16,19 +16,19 @@ from subgraft.data.sources.labelled import resolve
 from subgraft.data.sources.labelled_rows import rows
 from subgraft.data.text.cleaning import dropped_in_words
 from subgraft.data.text.fields import Sides
-from subgraft.experiments.fit.split import FEWEST, FEWEST_HELD_OUT, FEWEST_TRAINING, HELD_OUT_SHARE
+from subgraft.experiments.fit.split import FEWEST, FEWEST_HELD_OUT, FEWEST_TRAINING, held_out_size
 
-# Of labels there may be more than of translations: predicting takes less time.
-MOST_DEV, MOST_TEST = 500, 1000
-# The tasks that a file is recognised as, the first one whose columns it has; and the fields of their JSON lines, in the
-# order of an example's cells.
+# More examples than of translations, because predicting labels takes less time.
+MAX_DEV, MAX_TEST = 500, 1000
+# The tasks of which a file may be: it is of the first one whose columns it has. Columns are the fields of the task's
+# JSON lines, in the order of an example's cells.
 _TASKS: tuple[LabelledTask, ...] = ("tagging", "pair-classification", "classification")
 _PAIR = {"text": "text", "text_pair": "text_pair"}
 _COLUMNS: Sequence[tuple[LabelledTask, Mapping[str, str]]] = (
     *((task, columns_by_name(task)) for task in _TASKS),
     *(("regression", {**texts, "value": value}) for texts in (_PAIR, {"text": "text"}) for value in NUMBERS),
 )
-_ENDINGS = "csv, tsv, jsonl or conll, plain or gz"
+_FORMATS = "csv, tsv, jsonl or conll, plain or gz"
 
 
 @dataclass(frozen=True)
@@ -74,19 +74,15 @@ class LabelledSplit:
 def split_labelled(path: Path, languages: Languages) -> LabelledSplit:
     """Read and split a file, always in the same way. Raises UserError for one of another form, or too small."""
     settings, columns = _settings(path)
-    whole = resolve(settings, languages, Path(), {})
-    count = whole.size("train")
+    all_examples = resolved(settings, languages, Path(), {})
+    count = all_examples.size("train")
     if count < FEWEST:
         hint = f"{FEWEST_HELD_OUT} are held out as dev and as test set each, {FEWEST_TRAINING} are trained on."
         raise UserError(f"{count:,} labelled examples: a fit needs {FEWEST:,} or more", where=str(path), hint=hint)
-    held_out = {"dev": _size(count, MOST_DEV), "test": _size(count, MOST_TEST)}
-    source = resolve(settings.model_copy(update={"held_out": held_out}), languages, Path(), {})
+    held_out = {"dev": held_out_size(count, MAX_DEV), "test": held_out_size(count, MAX_TEST)}
+    source = resolved(settings.model_copy(update={"held_out": held_out}), languages, Path(), {})
     splits = {split: tuple(source.read(split)) for split in source.splits}
-    return LabelledSplit(settings.task, columns, splits, whole.remarks("train"))
-
-
-def _size(count: int, most: int) -> int:
-    return min(most, max(FEWEST_HELD_OUT, round(HELD_OUT_SHARE * count)))
+    return LabelledSplit(settings.task, columns, splits, all_examples.remarks("train"))
 
 
 def _settings(path: Path) -> tuple[LabelledFiles, Mapping[str, str]]:
@@ -96,14 +92,14 @@ def _settings(path: Path) -> tuple[LabelledFiles, Mapping[str, str]]:
     if ending == "conll":
         return LabelledFiles(files=files, format="conll"), columns_by_name("tagging")
     if ending not in ("csv", "tsv", "jsonl"):
-        raise UserError("the name does not show the format of the file", where=str(path), hint=f"Name it .{_ENDINGS}.")
+        raise UserError("the name does not show the format of the file", where=str(path), hint=f"Name it .{_FORMATS}.")
     first = next(rows(path, LabelledFiles(files=files)), None)
     if first is None:
         raise UserError("the file has no example", where=str(path))
     for task, columns in _COLUMNS:
         if {*columns.values()} <= first.columns.keys():
-            named = {} if task == "classification" else columns
-            return LabelledFiles(files=files, **named), columns  # type: ignore[arg-type]
-    needed = "text (and text_pair) and label or value; or, in JSON lines, the lists words and tags"
-    there = ", ".join(map(str, first.columns))
-    raise UserError(f"the columns are {there or 'none'}", where=first.where, hint=f"Name them {needed}.")
+            column_settings = {} if task == "classification" else columns
+            return LabelledFiles(files=files, **column_settings), columns  # type: ignore[arg-type]
+    required = "text (and text_pair) and label or value; or, in JSON lines, the lists words and tags"
+    present = ", ".join(map(str, first.columns))
+    raise UserError(f"the columns are {present or 'none'}", where=first.where, hint=f"Name them {required}.")

@@ -37,11 +37,11 @@ class Outcome:
         """Read it from a store with the experiment's report and all its inputs."""
         report = pipeline.report
         data = collect(report.recipe, {role: store.path(step) for role, step in report.inputs.items()})
-        named = {system.name: system for system in summarise(data)}
-        tokens = {name: system.tokens_per_sentence for name, system in named.items()}
+        by_name = {system.name: system for system in summarise(data)}
+        tokens = {name: system.tokens_per_sentence for name, system in by_name.items()}
 
         def compared(name: str) -> dict[str, Comparison | None]:
-            return {metric: named[name].metrics[metric].comparison for metric in MAIN_METRICS}
+            return {metric: by_name[name].metrics[metric].comparison for metric in MAIN_METRICS}
 
         return cls._of(data, [Finetuned.read(steps, store) for steps in pipeline.systems], tokens, compared)
 
@@ -56,11 +56,13 @@ class Outcome:
     ) -> Self:
         """The outcome by the systems' tokens of a segment, and by each metric's comparison of a system with the old."""
         assert data.baseline is not None
-        candidate = _best_on_dev([one for one in finetuned if one.steps.system.name != data.baseline])
+        candidate = _best_on_dev([model for model in finetuned if model.steps.system.name != data.baseline])
         old, own = (Contender(name, tokens[name]) for name in (data.baseline, candidate))
-        known = {name: each for name, each in compared(candidate).items() if each is not None}
-        advice = on_average(advise(old, own, known, segment), data, old.name, own.name)
-        return cls(data, advice, _model([one for one in finetuned if one.steps.system.name == advice.system]))
+        comparisons = {
+            metric: comparison for metric, comparison in compared(candidate).items() if comparison is not None
+        }
+        advice = with_direction_means(advise(old, own, comparisons, segment), data, old.name, own.name)
+        return cls(data, advice, _best_seed([model for model in finetuned if model.steps.system.name == advice.system]))
 
     def table(self) -> Table:
         """Quality with intervals and cost per sentence; the caption has remarks on seeds and unknown characters."""
@@ -69,16 +71,16 @@ class Outcome:
         from subgraft.base.terminal import Sheet
 
         sentences, seeds = count(len(self.data.references)), len(self.data.seeds)
-        over = f"means over {seeds} seeds" if seeds > 1 else "one seed"
-        caption = f"{sentences} test sentences, {over}, 95 % intervals; bits per character of dev; "
+        seeds_note = f"means over {seeds} seeds" if seeds > 1 else "one seed"
+        caption = f"{sentences} test sentences, {seeds_note}, 95 % intervals; bits per character of dev; "
         caption += f"tokens of a target sentence{caption_remarks(self.data, compared_seeds(self.data))}"
-        shown = Sheet(caption=caption, caption_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        sheet = Sheet(caption=caption, caption_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         # In two lines, for a terminal of eighty columns.
         for heading in ("", *MAIN_METRICS, "bits/\nchar", "tokens/\nsent.", "s/\nsent."):
-            shown.add_column(heading, justify="right" if shown.columns else "left", no_wrap=True)
+            sheet.add_column(heading, justify="right" if sheet.columns else "left", no_wrap=True)
         for system in summarise(self.data):
-            shown.add_row(*_cells(system))
-        return shown
+            sheet.add_row(*_cells(system))
+        return sheet
 
     def rows(self) -> list[dict[str, object]]:
         """The comparison as records: one for each system, means over seeds."""
@@ -107,13 +109,13 @@ def _cells(system: SystemSummary) -> list[str]:
 
 def _best_on_dev(finetuned: Sequence[Finetuned]) -> str:
     """The system with the best mean over its seeds on dev."""
-    worth: dict[str, list[float]] = {}
-    for one in finetuned:
-        worth.setdefault(one.steps.system.name, []).append(one.weights.worth)
-    return max(worth, key=lambda name: fmean(worth[name]))
+    scores: dict[str, list[float]] = {}
+    for model in finetuned:
+        scores.setdefault(model.steps.system.name, []).append(model.weights.worth)
+    return max(scores, key=lambda name: fmean(scores[name]))
 
 
-def _model(finetuned: list[Finetuned]) -> Finetuned:
+def _best_seed(finetuned: list[Finetuned]) -> Finetuned:
     """The best seed on dev that finetuning improved, or else the first seed."""
     if not finetuned:
         raise OperationalError("the advised system was not finetuned")
@@ -144,20 +146,25 @@ def advise(
 ) -> Advice:
     """Whether the new vocabulary should replace the old one.
 
-    It should if one metric is significantly higher, as far as the seeds can tell, and neither is significantly lower.
-    Without a significant difference the old vocabulary stays, because then nothing else has to change. `compared` is
-    the new vocabulary against the old one, by metric.
+    It should if at least one metric is significantly higher and none is significantly lower. Without a significant
+    difference the old vocabulary stays, because then nothing else has to change.
+
+    Args:
+        old: The system with the old vocabulary.
+        own: The system with the new vocabulary.
+        compared: The new vocabulary against the old one, by metric.
+        segment: The unit of `tokens_per_sentence`, in words.
     """
-    better, worse = (side in map(_standing, compared.values()) for side in (1, -1))
-    taken = own if better and not worse else old
+    better, worse = (side in map(_significant_sign, compared.values()) for side in (1, -1))
+    advised = own if better and not worse else old
     tokens = f"{segment} takes {fixed(own.tokens_per_sentence, 1)} tokens of the own vocabulary, "
     tokens += f"{fixed(old.tokens_per_sentence, 1)} of the old one"
-    sentence = f"{_opening(better, worse)}: {_differences(compared)}; {tokens}."
-    return Advice(taken.name, sentence + _doubt(compared))
+    sentence = f"{_verdict(better, worse)}: {_differences(compared)}; {tokens}."
+    return Advice(advised.name, sentence + _seed_caveat(compared))
 
 
-def on_average(advice: Advice, data: ReportData, old: str, own: str) -> Advice:
-    """The advice, which is about the first direction, with the means over several.
+def with_direction_means(advice: Advice, data: ReportData, old: str, own: str) -> Advice:
+    """The advice, which is about the first direction, with the means over all directions.
 
     The own vocabulary is not advised if a mean is lower with it.
     """
@@ -165,8 +172,10 @@ def on_average(advice: Advice, data: ReportData, old: str, own: str) -> Advice:
     if len(names) < 2:
         return advice
     means = {metric: [_mean(data, system, names, metric) for system in (own, old)] for metric in MAIN_METRICS}
-    words = "; ".join(f"{name} {fixed(with_own)} and {fixed(with_old)}" for name, (with_own, with_old) in means.items())
-    sentence = f"{advice.sentence} That is {names[0]}. Means of {len(names)} directions with own and old: {words}."
+    mean_texts = "; ".join(
+        f"{name} {fixed(with_own)} and {fixed(with_old)}" for name, (with_own, with_old) in means.items()
+    )
+    sentence = f"{advice.sentence} That is {names[0]}. Means of {len(names)} directions with own and old: {mean_texts}."
     if advice.system == own and any(with_own < with_old for with_own, with_old in means.values()):
         return Advice(old, f"{sentence} So keep the old vocabulary.")
     return Advice(advice.system, sentence)
@@ -176,14 +185,14 @@ def _mean(data: ReportData, system: str, directions: Sequence[str], metric: str)
     return fmean(mean_score(data, system, name, metric) or 0.0 for name in directions)
 
 
-def _standing(comparison: Comparison) -> int:
+def _significant_sign(comparison: Comparison) -> int:
     """1 if significantly higher, -1 if significantly lower, else 0."""
     if comparison.p_value >= LEVEL:
         return 0
     return 1 if comparison.difference > 0 else -1
 
 
-def _opening(better: bool, worse: bool) -> str:
+def _verdict(better: bool, worse: bool) -> str:
     if better and not worse:
         return "Take the model with a vocabulary of its own"
     if worse and not better:
@@ -196,15 +205,15 @@ def _opening(better: bool, worse: bool) -> str:
 def _differences(compared: Mapping[str, Comparison]) -> str:
     """The new vocabulary's difference from the old one in every metric."""
     parts = (
-        f"{name} {signed(each.difference)} {interval(each.interval)}, {verdict(each)}"
-        for name, each in compared.items()
+        f"{name} {signed(comparison.difference)} {interval(comparison.interval)}, {verdict(comparison)}"
+        for name, comparison in compared.items()
     )
     return "; ".join(parts)
 
 
-def _doubt(compared: Mapping[str, Comparison]) -> str:
+def _seed_caveat(compared: Mapping[str, Comparison]) -> str:
     """A caveat if there are too few seeds."""
-    seeds = min((each.seeds for each in compared.values()), default=FEWEST_SEEDS)
+    seeds = min((comparison.seeds for comparison in compared.values()), default=FEWEST_SEEDS)
     if seeds >= FEWEST_SEEDS:
         return ""
     return f" Whether other seeds would agree is not known: that takes {FEWEST_SEEDS}, as a fit without --quick has."

@@ -24,24 +24,24 @@ def render(preview: VocabularyPreview, cost: SentenceCost | None, continues: boo
     from rich.text import Text
 
     unknown, with_unknown = preview.old.spelling.unknown_share, preview.old.spelling.with_unknown_share
-    lost = " ".join(preview.unknown_tokens) or "none"
+    unknown_characters = " ".join(preview.unknown_tokens) or "none"
     summary = (
         f"{preview.lines:,} lines; every tenth is held out, and figures are of these. Of their tokens {unknown:.2%} "
         f"are unknown to the model, in {with_unknown:.1%} of the lines, and {preview.old.spelling.byte_share:.2%} are "
-        f"single bytes. Characters that it cannot spell: {lost}."
+        f"single bytes. Characters that it cannot spell: {unknown_characters}."
     )
     dropped = (
         f"Worth dropping: {preview.unused:,} of {preview.old.size:,} ({preview.unused / preview.old.size:.0%}), which "
         f"the text never uses, such as {' '.join(preview.common_unused) or 'none'}."
     )
     sizes = (
-        f"Extensions hold subwords that the text has {EXAMPLES} times or more, as a new embedding wants so many "
+        f"Extensions have subwords that occur {EXAMPLES} times or more, because a new embedding needs that many "
         f"examples: all of them, half and a quarter. `subgraft vocab extend` makes one of them with --min-count "
-        f"{EXAMPLES}; by itself it also adds what the text has twice, so that a larger --add is possible there. The "
-        "largest vocabulary that replaces the old one is the size that suits so much text, or the largest it gives."
+        f"{EXAMPLES}; by default it also adds subwords that occur twice, so that a larger --add is possible there. The "
+        "largest vocabulary that replaces the old one has the size that suits this much text, or the largest possible."
     )
     advised = Text(advice(preview.lines, preview.replaced_ratio, continues=continues))
-    return Group(Text(summary), _options(preview, cost), Text(sizes), _worth(preview), Text(dropped), advised)
+    return Group(Text(summary), _options(preview, cost), Text(sizes), _gain_table(preview), Text(dropped), advised)
 
 
 def _options(preview: VocabularyPreview, cost: SentenceCost | None) -> RenderableType:
@@ -70,16 +70,16 @@ def _cells(option: Option, preview: VocabularyPreview, cost: SentenceCost | None
     return cells
 
 
-def _worth(preview: VocabularyPreview) -> RenderableType:
+def _gain_table(preview: VocabularyPreview) -> RenderableType:
     from rich.text import Text
 
     from subgraft.base.terminal import Sheet
 
-    if not preview.worth:
+    if not preview.gains:
         return Text("Worth adding: nothing, as the text has none a hundred times.")
     table = Sheet("subword", "count", "now cut as", "tokens saved", title="Most worth adding")
-    for each in preview.worth:
-        table.add_row(Text(each.piece), f"{each.count:,}", Text(" ".join(each.cut)), f"{each.saved:,}")
+    for gain in preview.gains:
+        table.add_row(Text(gain.piece), f"{gain.count:,}", Text(" ".join(gain.cut)), f"{gain.saved:,}")
     return table
 
 
@@ -97,22 +97,22 @@ def _plain_numbers(panel: Axes) -> None:
     panel.xaxis.set_minor_formatter(plain if high < 10 * low else NullFormatter())
 
 
-def picture(preview: VocabularyPreview) -> bytes:
+def plot_png(preview: VocabularyPreview) -> bytes:
     """A PNG of the plot."""
-    return png(drawn(preview))
+    return png(plot(preview))
 
 
-def drawn(preview: VocabularyPreview) -> Figure:
+def plot(preview: VocabularyPreview) -> Figure:
     """Tokens per line over the vocabulary's size, a curve for each way of changing it."""
     with new_figure(7.0, 4.2) as figure:
         panel = figure.add_subplot()
-        drawn = looks(_WAYS, baseline=_WAYS[0])
+        look_by_way = looks(_WAYS, baseline=_WAYS[0])
         for way in _WAYS:
             points = sorted(
-                (each.size, each.spelling.tokens_per_sentence) for each in preview.options if each.way == way
+                (option.size, option.spelling.tokens_per_sentence) for option in preview.options if option.way == way
             )
             if points:
-                look = drawn[way]
+                look = look_by_way[way]
                 sizes, tokens = zip(*points, strict=True)
                 panel.plot(sizes, tokens, marker=look.marker, color=look.colour, label=way)
         panel.set_xscale("log")

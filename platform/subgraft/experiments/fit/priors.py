@@ -1,8 +1,8 @@
-"""What was measured on other tasks advises for one that was not: by pairs, subword gap, and what is trained.
+"""Recommendations for a new task from measurements on other tasks: by pairs, subword gap, and trained parameters.
 
-A `Prior` has the test chrF of several systems, mostly of one seed; with few pairs seeds of one system differ by about a
-point of chrF, so that `mean` is recommended unless another system was ahead of it by more. studies/judged_advice.py
-judges that rule on each shift by the others.
+A `Prior` has the test chrF of several systems, mostly of one seed. With few pairs, seeds of one system differ by about
+a point of chrF, so `mean` is recommended unless another system was ahead of it by more. studies/judged_advice.py
+evaluates that rule on each shift with the priors of the others.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from statistics import fmean
 from typing import NamedTuple
 
 OLD = "old"
-# Where no other was ahead, or cannot be used.
+# The recommendation if no other initialiser was ahead, or those that were cannot be used.
 INITIALISER = "mean"
 MARGIN = 1.0  # points of chrF
-# Gaps count as alike if their tokens' ratios differ by less.
-ALIKE = 0.2
+# The largest difference between the (logarithmic) distances of gaps that count as similar.
+MAX_GAP_DIFFERENCE = 0.2
 
 
 class Gain(NamedTuple):
@@ -121,25 +121,29 @@ def recommend(
     frozen: bool = False,
     excluded: Collection[str] = (),
 ) -> Recommendation:
-    """The system for a number of pairs: of each shift with the nearest gap, the prior with the nearest number counts.
+    """Recommend a system, from the shifts with the most similar gap.
 
-    Only systems that most of these priors have can be recommended; each is compared with INITIALISER on the priors that
-    have it.
+    Of each shift the prior with the nearest number of pairs counts. Only systems that most of these priors have can be
+    recommended; each is compared with INITIALISER on the priors that have it.
 
     Args:
-        priors: With one or more of this `frozen`.
-        tokens_ratio: As of a prior, of the text at hand; None if not known, so that all gaps count.
+        priors: Measurements; at least one must be of this `frozen`.
+        pairs: The number of training pairs.
+        tokens_ratio: Target tokens of the new vocabulary for one of the old; None if unknown, so that all gaps count.
+        frozen: Whether embeddings are not trained.
         excluded: Systems that cannot be used.
     """
     by_shift: dict[str, list[Prior]] = {}
     for prior in priors:
         if prior.frozen == frozen:
             by_shift.setdefault(prior.shift, []).append(prior)
-    nearest = tuple(min(each, key=lambda prior: _ratio(prior.pairs, pairs)) for each in by_shift.values())
+    nearest = tuple(
+        min(shift_priors, key=lambda prior: _log_ratio(prior.pairs, pairs)) for shift_priors in by_shift.values()
+    )
     if tokens_ratio is not None:
-        distances = [_ratio(prior.tokens_ratio, tokens_ratio) for prior in nearest]
-        limit = min(distances) + ALIKE
-        nearest = tuple(prior for prior, far in zip(nearest, distances, strict=True) if far <= limit)
+        distances = [_log_ratio(prior.tokens_ratio, tokens_ratio) for prior in nearest]
+        limit = min(distances) + MAX_GAP_DIFFERENCE
+        nearest = tuple(prior for prior, distance in zip(nearest, distances, strict=True) if distance <= limit)
     by_system = {
         name: [prior.chrf for prior in nearest if name in prior.chrf] for prior in nearest for name in prior.chrf
     }
@@ -155,14 +159,14 @@ def recommend(
 
 
 def advice(lines: int, tokens_ratio: float, *, continues: bool) -> str:
-    """What the measurements recommend for so much text and a gap; `continues`: whether the model continues text."""
+    """Advice for an amount of text and a gap; `continues`: whether the model continues text."""
     others = (
         f"On a weaker model, with 2,000 pairs, a vocabulary extended by 2,000 subwords brought {EXTENDED_CHRF:+.1f} "
         f"chrF and a trimmed one {TRIMMED_CHRF:+.1f}; neither is significant."
     )
     trained, frozen = (recommendation(lines, tokens_ratio, frozen=kind) for kind in (False, True))
     sentences = [trained, frozen, others]
-    sentences += ["A model that is used for other text too had better be extended."] if continues else []
+    sentences += ["Extend a model that is also used for other text."] if continues else []
     return " ".join(f"{sentence[0].upper()}{sentence[1:]}" for sentence in sentences)
 
 
@@ -183,6 +187,6 @@ def initialiser_for(pairs: int, tokens_ratio: float | None, excluded: Collection
     return INITIALISER if system == OLD else system
 
 
-def _ratio(value: float, other: float) -> float:
-    """How far two amounts are from each other, as the logarithm of their ratio."""
+def _log_ratio(value: float, other: float) -> float:
+    """The distance of two amounts: the absolute logarithm of their ratio."""
     return abs(math.log(value / max(1e-9, other)))

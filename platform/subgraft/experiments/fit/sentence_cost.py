@@ -39,15 +39,15 @@ class SentenceCost:
     width: int
 
     def seconds(self, tokens: float, vocabulary: int) -> float:
-        """For a sentence of `tokens`, with a vocabulary of that size."""
+        """Seconds for a sentence of `tokens`, with a vocabulary of this size."""
         return self.fixed + tokens * (self.body + _projection_seconds(vocabulary, self.width))
 
     def bytes(self, tokens: float, vocabulary: int) -> int:
-        """Keys and values of the sentence, at most, and the logits of a step; in fp32, one beam."""
+        """Bytes of the sentence's keys and values, at most, and of a step's logits; in fp32, for one beam."""
         return FP32 * round(tokens * self.numbers + vocabulary)
 
     def table_bytes(self, vocabulary: int) -> int:
-        """One table of the model, in fp32."""
+        """Bytes of one embedding table of the model, in fp32."""
         return FP32 * vocabulary * self.width
 
 
@@ -74,14 +74,16 @@ def measure_cost(bundle: Bundle, name: SideName) -> SentenceCost | None:
 
 def _write(bundle: Bundle, ids: torch.Tensor, length: int) -> None:
     ids = ids.clamp(max=len(bundle.encoder) - 1)
-    before = 1 if bundle.model.config.is_encoder_decoder else ids.shape[1]  # min_length and max_length count these too
+    prefix_length = (
+        1 if bundle.model.config.is_encoder_decoder else ids.shape[1]
+    )  # min_length and max_length count these too
     with torch.inference_mode():
         searched(
             bundle.model,
             input_ids=ids,
             attention_mask=torch.ones_like(ids),
-            min_length=before + length,
-            max_length=before + length,
+            min_length=prefix_length + length,
+            max_length=prefix_length + length,
             num_beams=1,
             do_sample=False,
         )
@@ -92,12 +94,12 @@ def _projection_seconds(vocabulary: int, width: int) -> float:
     return _seconds(lambda: hidden @ table.T)
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def _seconds(function: Callable[[], object]) -> float:
     """The median time of REPEATS runs after a warm-up."""
-    work()
-    taken = []
+    function()
+    durations = []
     for _ in range(REPEATS):
         started = time.perf_counter()
-        work()
-        taken.append(time.perf_counter() - started)
-    return median(taken)
+        function()
+        durations.append(time.perf_counter() - started)
+    return median(durations)

@@ -18,14 +18,14 @@ from subgraft.config.loading import load
 from subgraft.config.tasks import TASKS, TaskName, reads_labels
 from subgraft.evaluation.reporting.model_use import use_of
 from subgraft.experiments.fit.base_model import BaseModelFacts
-from subgraft.experiments.fit.choices import BYTES_PER_WEIGHT, MOST_WEIGHTS, VOCADT, Choice, choose
+from subgraft.experiments.fit.choices import BYTES_PER_WEIGHT, MAX_WEIGHTS, VOCADT, Choice, choose
 from subgraft.experiments.fit.configuration import OLD, OWN, Configuration, Machine, task_of
 from subgraft.experiments.fit.duration import training_time
 from subgraft.experiments.fit.folder import MODEL, REPORT, Folder
 from subgraft.experiments.fit.outcome import Outcome
 from subgraft.experiments.fit.priors import recommendation
-from subgraft.experiments.fit.split import Split, apart, read_documents, read_text, split
-from subgraft.experiments.fit.tokenization_report import Measured, measure
+from subgraft.experiments.fit.split import Split, drop_shared_pairs, read_documents, read_text, split
+from subgraft.experiments.fit.tokenization_report import TextMeasurement, measure
 from subgraft.experiments.session import Session
 from subgraft.experiments.steps.inputs import checkpoint_digest
 from subgraft.orchestration.estimates.estimate import estimates
@@ -37,11 +37,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The user's request; without `languages` the model's are used.
+class FitRequest:
+    """The user's request.
 
-    files: two of pairs, for each direction, or one of labelled examples.
-    directions: Where there are several, all of them; `languages` is the first.
+    Attributes:
+        model: The model to fit.
+        files: Two files of pairs for each direction, or one of labelled examples.
+        languages: The languages of the task; None for those of the model.
+        out: The output folder.
+        quick: Whether to use one seed and fewer updates.
+        text: Files of additional text in the target language.
+        directions: All directions, if there are several; the first is that of `languages`.
     """
 
     model: BaseModelFacts
@@ -53,11 +59,11 @@ class Asked:
     directions: tuple[Languages, ...] = ()
 
 
-class Prepared(NamedTuple):
+class PreparedFit(NamedTuple):
     """The experiment of a fit, whose folder is written, and the measurements of its text."""
 
     session: Session
-    measured: Measured
+    measured: TextMeasurement
 
 
 class FitSession(ABC):
@@ -66,37 +72,37 @@ class FitSession(ABC):
     Raises UserError, before anything is written, for unusable files and for a folder with other contents.
     """
 
-    # The name of a segment, the outputs for the test set, and the files' name in a folder's identity.
+    # The names of a segment, of the outputs for the test set, and of the files in a folder's identity.
     segment = "a target sentence"
-    tested = "translations"
+    outputs = "translations"
     files = "pairs"
 
-    def __init__(self, asked: Asked, console: Terminal) -> None:
-        self._asked = asked
+    def __init__(self, request: FitRequest, console: Terminal) -> None:
+        self._request = request
         self._console = console
-        self._folder = Folder(asked.out)
-        self._languages = self._languages_of(asked)
+        self._folder = Folder(request.out)
+        self._languages = self._task_languages(request)
         self._folder.require(self._identity)
 
     def plan(self) -> None:
         """Show the data and the plan."""
-        self._planned()
+        self._prepare_and_plan()
         self._lines([("configuration", str(self._folder.configuration))])
 
     def run(self, observers: Sequence[Observer] = ()) -> Outcome:
         """Show the data and the plan, and execute it."""
-        session, planned = self._planned()
+        session, planned = self._prepare_and_plan()
         if planned.to_run:
             self._heading("Training")
         session.run(self._console, register=False, observers=observers)
         return self._finish(session)
 
     @abstractmethod
-    def _languages_of(self, asked: Asked) -> Languages:
+    def _task_languages(self, request: FitRequest) -> Languages:
         """The languages of the task. Raises UserError where they are needed and not known."""
 
     @abstractmethod
-    def _prepare(self) -> Prepared:
+    def _prepare(self) -> PreparedFit:
         """Read, measure and split the files, and claim the folder: the experiment, and its measurements."""
 
     @abstractmethod
@@ -107,20 +113,20 @@ class FitSession(ABC):
     def _task(self) -> TaskName:
         return task_of(self._languages)
 
-    def _planned(self) -> tuple[Session, Plan]:
+    def _prepare_and_plan(self) -> tuple[Session, Plan]:
         session, measured = self._prepare()
         return session, self._show_plan(session, measured)
 
     @cached_property
     def _identity(self) -> dict[str, object]:
         """The identity of a fit."""
-        asked = self._asked
+        request = self._request
         return {
-            "model": checkpoint_digest(asked.model.directory),
-            self.files: [_digest(path) for path in asked.files],
-            "text": [_digest(path) for path in asked.text],
-            "languages": " ".join(pair.name for pair in asked.directions or (self._languages,)),
-            "quick": asked.quick,
+            "model": checkpoint_digest(request.model.directory),
+            self.files: [_digest(path) for path in request.files],
+            "text": [_digest(path) for path in request.text],
+            "languages": " ".join(pair.name for pair in request.directions or (self._languages,)),
+            "quick": request.quick,
         }
 
     @property
@@ -128,7 +134,7 @@ class FitSession(ABC):
         """The experiment's cleaning rules, so that dropped text is not measured."""
         return Cleaning(**TASKS[self._task].defaults.get("cleaning", {}))
 
-    def _show_gap(self, measured: Measured) -> None:
+    def _show_gap(self, measured: TextMeasurement) -> None:
         self._heading("Gap")
         for line in measured.lines(self.segment):
             self._say(line)
@@ -136,10 +142,10 @@ class FitSession(ABC):
     @property
     def _name(self) -> str:
         """The experiment's name."""
-        name = "".join(letter if letter.isalnum() else "-" for letter in self._asked.out.absolute().name).strip("-")
+        name = "".join(letter if letter.isalnum() else "-" for letter in self._request.out.absolute().name).strip("-")
         return name.encode("ascii", "ignore").decode() or "fit"
 
-    def _opened(self, configuration: Configuration, measured: Measured) -> Session:
+    def _open_session(self, configuration: Configuration, measured: TextMeasurement) -> Session:
         """The experiment of a configuration, which is written."""
         self._folder.write_configuration(configuration.yaml())
         session = Session(load(self._folder.configuration, Experiment), self._folder.out)
@@ -148,7 +154,7 @@ class FitSession(ABC):
         self._show_choice(configuration.choice, measured)
         return session
 
-    def _show_choice(self, choice: Choice, measured: Measured) -> None:
+    def _show_choice(self, choice: Choice, measured: TextMeasurement) -> None:
         self._heading("Plan")
         self._say(
             f"{OLD}: the model's own vocabulary, finetuned at {choice.old_rate:g}. {OWN}: {measured.size:,} subwords "
@@ -157,24 +163,24 @@ class FitSession(ABC):
             f"{choice.batch_size:,} characters, under {len(choice.seeds)} seed{'s' * (len(choice.seeds) > 1)}."
         )
 
-    def _show_plan(self, session: Session, measured: Measured) -> Plan:
+    def _show_plan(self, session: Session, measured: TextMeasurement) -> Plan:
         planned = session.plan()
         trainings = estimates(session.store, planned, session.experiment.runtime)
-        known = training_time(
+        duration = training_time(
             trainings,
             session.experiment.runtime,
             machine().cores,
-            self._asked.model.directory,
+            self._request.model.directory,
             measured.tokens_per_character,
         )
-        done = len(planned.entries) - len(planned.to_run)
-        self._say(f"{len(planned.entries)} steps, {done} of them done" if planned.to_run else "all of it is done")
+        completed = len(planned.entries) - len(planned.to_run)
+        self._say(f"{len(planned.entries)} steps, {completed} of them done" if planned.to_run else "all of it is done")
         if trainings:
             unknown = [
-                f"{len(trainings)} trainings for a time that is not known, and then {self.tested} of the test set"
+                f"{len(trainings)} trainings for a time that is not known, and then {self.outputs} of the test set"
             ]
-            quick, cores = self._asked.quick, machine().cores
-            lines = known.describe(len(trainings), cores, quick=quick, then=self.tested) if known else unknown
+            quick, cores = self._request.quick, machine().cores
+            lines = duration.describe(len(trainings), cores, quick=quick, then=self.outputs) if duration else unknown
             for line in lines:
                 self._say(line)
         return planned
@@ -188,8 +194,8 @@ class FitSession(ABC):
         self._console.print(outcome.table())
         self._say(outcome.advice.sentence)
         folder = self._folder
-        pairs = self._asked.directions or (self._languages,)
-        uses = [use_of(str(folder.model), each.name, predicts=reads_labels(self._task), file=True) for each in pairs]
+        pairs = self._request.directions or (self._languages,)
+        uses = [use_of(str(folder.model), pair.name, predicts=reads_labels(self._task), file=True) for pair in pairs]
         self._lines(
             [
                 ("model", f"{folder.model} ({outcome.advised})"),
@@ -202,8 +208,8 @@ class FitSession(ABC):
 
     def _lines(self, rows: Sequence[tuple[str, str]]) -> None:
         self._say("")
-        for what, line in rows:
-            self._say(f"{what:14} {line}")
+        for label, line in rows:
+            self._say(f"{label:14} {line}")
 
     def _heading(self, text: str) -> None:
         self._console.print(f"\n{text}", style="bold")
@@ -215,21 +221,21 @@ class FitSession(ABC):
 class Fit(FitSession):
     """A fit of pairs of texts, of one direction or several."""
 
-    def _languages_of(self, asked: Asked) -> Languages:
-        languages = asked.model.languages(asked.languages)
-        self._new_languages = asked.model.new_languages(asked.directions or (languages,))
+    def _task_languages(self, request: FitRequest) -> Languages:
+        languages = request.model.languages(request.languages)
+        self._new_languages = request.model.new_languages(request.directions or (languages,))
         return languages
 
     def _outcome(self, session: Session) -> Outcome:
         return Outcome.read(session.pipeline, session.store)
 
-    def _prepare(self) -> Prepared:
-        asked, texts = self._asked, self._read()
+    def _prepare(self) -> PreparedFit:
+        request, texts = self._request, self._read()
         train = [pair for text in texts.values() for pair in text.train]
-        more_text = read_text(asked.text, next(iter(texts.values())), self._cleaning)
-        if more_text.lines:
-            self._say(more_text.summary)
-        measured = measure(asked.model, train, more_text.lines)
+        additional_text = read_text(request.text, next(iter(texts.values())), self._cleaning)
+        if additional_text.lines:
+            self._say(additional_text.summary)
+        measured = measure(request.model, train, additional_text.lines)
         self._show_gap(measured)
         excluded = self._excluded(measured)
         for language in self._new_languages:
@@ -238,36 +244,36 @@ class Fit(FitSession):
             )
         configuration = Configuration(
             name=self._name,
-            model=asked.model,
+            model=request.model,
             languages=self._languages,
             vocabulary_size=measured.size,
             choice=choose(
                 len(train),
-                asked.model.parameters,
+                request.model.parameters,
                 tokens_ratio=measured.tokens_ratio,
                 excluded=excluded,
-                quick=asked.quick,
+                quick=request.quick,
             ),
             machine=machine(),
-            quick=asked.quick,
-            text=asked.text,
+            quick=request.quick,
+            text=request.text,
             new_languages=self._new_languages,
-            directions=asked.directions,
+            directions=request.directions,
         )
         self._folder.claim(self._identity)
         self._folder.write_lines(
             {name: lines for pair, text in texts.items() for name, lines in self._files_of(pair, text).items()}
         )
-        session = self._opened(configuration, measured)
+        session = self._open_session(configuration, measured)
         advised = recommendation(len(train), measured.tokens_ratio, excluded=excluded)
         self._say(f"On tasks with a similar gap: {advised}")
-        return Prepared(session, measured)
+        return PreparedFit(session, measured)
 
-    def _excluded(self, measured: Measured) -> set[str]:
+    def _excluded(self, measured: TextMeasurement) -> set[str]:
         """Initialisers that this text or task does not allow: VocADT learns from one direction, and takes memory."""
-        if self._asked.directions:
+        if self._request.directions:
             return {VOCADT}
-        if measured.mixing_weights <= MOST_WEIGHTS:
+        if measured.mixing_weights <= MAX_WEIGHTS:
             return set()
         self._say(
             f"{VOCADT} would need {BYTES_PER_WEIGHT * measured.mixing_weights / 2**30:.0f} GiB, a weight for each new "
@@ -277,7 +283,7 @@ class Fit(FitSession):
 
     def _files_of(self, pair: Languages, text: Split) -> dict[str, Sequence[str]]:
         """The lines of each file of a direction: SPLIT.LANGUAGE, of several directions in folders of their names."""
-        folder = f"{pair.name}/" if self._asked.directions else ""
+        folder = f"{pair.name}/" if self._request.directions else ""
         sides = (pair.source, pair.target) if pair.source != pair.target else ("source", "target")
         return {
             f"{folder}{name}.{side}": lines
@@ -288,11 +294,11 @@ class Fit(FitSession):
     def _read(self) -> dict[Languages, Split]:
         """The text of each direction."""
         self._heading("Text")
-        directions, files = self._asked.directions or (self._languages,), self._asked.files
-        read = [read_documents(*files[at : at + 2]) for at in range(0, len(files), 2)]
-        splits = [split(documents, self._cleaning) for documents in read]
-        splits = apart(splits, self._cleaning) if len(splits) > 1 else splits
-        for pair, documents, text in zip(directions, read, splits, strict=True):
+        directions, files = self._request.directions or (self._languages,), self._request.files
+        texts = [read_documents(*files[index : index + 2]) for index in range(0, len(files), 2)]
+        splits = [split(documents, self._cleaning) for documents in texts]
+        splits = drop_shared_pairs(splits, self._cleaning) if len(splits) > 1 else splits
+        for pair, documents, text in zip(directions, texts, splits, strict=True):
             empty = f"; {documents.incomplete:,} lines had one side alone" if documents.incomplete else ""
             self._say(
                 f"{len(documents.pairs):,} pairs, {pair.source} to {pair.target}: "

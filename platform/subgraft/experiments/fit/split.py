@@ -1,8 +1,8 @@
 """Read two parallel files and split them into training, dev and test; read monolingual text that is in none of these.
 
 The units of the split are complete documents, or blocks of neighbouring lines. Neighbouring lines share words, names
-and phrases: if single lines were held out, their neighbours in the training text would flatter every model, and most
-the one whose vocabulary was learnt there.
+and phrases: if single lines were held out, their neighbours in the training text would inflate every model's scores,
+most of all those of the model whose vocabulary was learnt there.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from subgraft.data.text.held_out import HeldOut
 # A tenth of the pairs each, within these bounds. Below 50 sentences an interval of BLEU is wider than any gain.
 HELD_OUT_SHARE = 0.1
 FEWEST_HELD_OUT = 50
-MOST_DEV, MOST_TEST = 200, 500
+MAX_DEV, MAX_TEST = 200, 500
 FEWEST_TRAINING = 200
 FEWEST = FEWEST_TRAINING + 2 * FEWEST_HELD_OUT
 # With fewer documents, dev and test would be of one or two of them.
 FEWEST_DOCUMENTS = 20
-SHORTEST_BLOCK, BLOCKS_OF_TEST = 25, 8
+MIN_BLOCK_SIZE, BLOCKS_PER_TEST_SET = 25, 8
 
 Pair: TypeAlias = tuple[str, str]
 
@@ -95,7 +95,7 @@ class Split:
     """A split text.
 
     Attributes:
-        unit: What was not divided.
+        unit: The unit that was not divided.
         dropped: Training pairs by the cleaning rule that dropped them.
         near_copies: Dev and test pairs with near copies in the training pairs.
     """
@@ -123,18 +123,18 @@ class Split:
 
 
 def split(text: Documents, cleaning: Cleaning) -> Split:
-    """Split the text, always in the same way; nothing is drawn.
+    """Split the text deterministically.
 
     Training pairs that share a side with dev or test are dropped, and those that `cleaning` rejects. Raises UserError
     if there are fewer pairs than the splits need.
     """
     pairs = text.pairs
     _require(len(pairs), "pairs", FEWEST)
-    wanted = (_size(len(pairs), MOST_TEST), _size(len(pairs), MOST_DEV))
-    block = max(SHORTEST_BLOCK, wanted[0] // BLOCKS_OF_TEST)
-    parts = _spread(text.documents, wanted) if len(text.documents) >= FEWEST_DOCUMENTS else None
+    sizes = (held_out_size(len(pairs), MAX_TEST), held_out_size(len(pairs), MAX_DEV))
+    block = max(MIN_BLOCK_SIZE, sizes[0] // BLOCKS_PER_TEST_SET)
+    parts = _spread(text.documents, sizes) if len(text.documents) >= FEWEST_DOCUMENTS else None
     by_document = parts is not None and min(len(parts[0]), len(parts[1])) >= FEWEST_HELD_OUT
-    test, dev, rest = parts if parts is not None and by_document else _spread(blocks(pairs, block), wanted)
+    test, dev, rest = parts if parts is not None and by_document else _spread(blocks(pairs, block), sizes)
     counts: Counter[str] = Counter()
     held_out = HeldOut((*dev, *test))
     train = tuple((sides[0], sides[1]) for sides in clean(rest, cleaning, held_out, counts, (0, 1)))
@@ -143,8 +143,8 @@ def split(text: Documents, cleaning: Cleaning) -> Split:
     return Split(train, dev, test, "document" if by_document else "block", block, dropped, counts["near_copies"])
 
 
-def apart(splits: Sequence[Split], cleaning: Cleaning) -> list[Split]:
-    """Splits of several texts without training pairs that share a side with dev or test of any of them.
+def drop_shared_pairs(splits: Sequence[Split], cleaning: Cleaning) -> list[Split]:
+    """Drop training pairs that share a side with a dev or test pair of any of several texts.
 
     Raises UserError if too few remain.
     """
@@ -158,30 +158,34 @@ def apart(splits: Sequence[Split], cleaning: Cleaning) -> list[Split]:
     return separated
 
 
-def _size(pairs: int, most: int) -> int:
-    return min(most, max(FEWEST_HELD_OUT, round(HELD_OUT_SHARE * pairs)))
+def held_out_size(examples: int, maximum: int) -> int:
+    """The size of a held-out split of so many examples, within FEWEST_HELD_OUT and a maximum."""
+    return min(maximum, max(FEWEST_HELD_OUT, round(HELD_OUT_SHARE * examples)))
 
 
-def _require(number: int, what: str, needed: int) -> None:
-    if number < needed:
+def _require(number: int, kind: str, minimum: int) -> None:
+    if number < minimum:
         raise UserError(
-            f"{number:,} {what}: a fit needs {needed:,} or more",
+            f"{number:,} {kind}: a fit needs {minimum:,} or more",
             where="--pairs",
             hint=f"{FEWEST_HELD_OUT} are held out as dev and as test set each, {FEWEST_TRAINING} are trained on.",
         )
 
 
-def _spread(units: Sequence[tuple[Pair, ...]], wanted: tuple[int, int]) -> tuple[tuple[Pair, ...], ...]:
-    """Test, dev and the rest. Held-out parts are owed a share of every unit, and take a unit once owed half of it."""
+def _spread(units: Sequence[tuple[Pair, ...]], sizes: tuple[int, int]) -> tuple[tuple[Pair, ...], ...]:
+    """Distribute the units over test, dev and the rest.
+
+    A held-out part is owed a share of every unit, and takes a unit once it is owed half of it.
+    """
     total = sum(map(len, units))
     parts: tuple[list[Pair], list[Pair], list[Pair]] = ([], [], [])
     owed = [0.0, 0.0]
     for unit in units:
-        owed = [debt + len(unit) * size / total for debt, size in zip(owed, wanted, strict=True)]
-        most = max((0, 1), key=lambda part: owed[part])
-        if owed[most] >= len(unit) / 2:
-            owed[most] -= len(unit)
-            parts[most].extend(unit)
+        owed = [debt + len(unit) * size / total for debt, size in zip(owed, sizes, strict=True)]
+        largest = max((0, 1), key=lambda part: owed[part])
+        if owed[largest] >= len(unit) / 2:
+            owed[largest] -= len(unit)
+            parts[largest].extend(unit)
         else:
             parts[2].extend(unit)
     return tuple(map(tuple, parts))
@@ -209,10 +213,10 @@ def read_text(paths: Sequence[Path], pairs: Split, cleaning: Cleaning) -> Target
     if not paths:
         return TargetText()
     counts: Counter[str] = Counter()
-    read = ((line,) for line in chain.from_iterable(map(reading.lines, paths)))
+    rows = ((line,) for line in chain.from_iterable(map(reading.lines, paths)))
     held_out = HeldOut((*pairs.dev, *pairs.test))
-    known = SegmentDigests.of([digests((target,) for _, target in pairs.train)])
-    lines = tuple(line for (line,) in clean(read, cleaning, held_out, counts, (0,), known))
+    seen = SegmentDigests.of([digests((target,) for _, target in pairs.train)])
+    lines = tuple(line for (line,) in clean(rows, cleaning, held_out, counts, (0,), seen))
     text = TargetText(lines, counts)
     if not lines:
         raise UserError(f"nothing is left of the text ({text.summary})", where="--text")

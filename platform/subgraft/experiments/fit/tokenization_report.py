@@ -18,15 +18,19 @@ from subgraft.subwords.vocabulary.learning_errors import TooLargeError
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 # The most lines that a trial vocabulary is learnt from, and that the two are compared on.
-LEARNT_FROM, COMPARED_ON = 100_000, 10_000
+MAX_TRAINING_LINES, MAX_COMPARED_LINES = 100_000, 10_000
 EXAMPLES = 3
 
 
 @dataclass(frozen=True)
-class Measured:
-    """The vocabulary is learnt for this measurement alone; the experiment learns its own, of the same size.
+class TextMeasurement:
+    """The subword gap of a text.
 
-    old_tokens: How many tokens of the model's vocabulary the text has, of at most COMPARED_ON lines.
+    Attributes:
+        vocabulary: Learnt for this measurement alone; the experiment learns its own, of the same size.
+        gap: Between the model's vocabulary and this one.
+        tokens_per_character: Tokens of the model's vocabulary per target character.
+        old_tokens: How many tokens of the model's vocabulary occur in at most MAX_COMPARED_LINES lines of the text.
     """
 
     vocabulary: Tokenizer
@@ -63,51 +67,51 @@ class Measured:
             yield f"it cuts the most of {examples}"
 
 
-def measure(model: BaseModelFacts, pairs: Sequence[Pair], more_text: Sequence[str] = ()) -> Measured:
+def measure(model: BaseModelFacts, pairs: Sequence[Pair], additional_text: Sequence[str] = ()) -> TextMeasurement:
     """Learn a vocabulary of both sides, of the size that suits the text, and compare it with the model's on targets.
 
-    more_text: further text of the target language, which vocabularies are learnt on too.
+    additional_text: further text of the target language, on which the vocabulary is learnt too.
     """
     sides: list[Sequence[str]] = list(zip(*pairs, strict=True))
     target, old = sides[1], model.tokenizers["decoder"]
-    text = [*chain.from_iterable(sides), *more_text]
-    return _measured(old, text, target, model.vocabulary_kind)
+    text = [*chain.from_iterable(sides), *additional_text]
+    return _measure(old, text, target, model.vocabulary_kind)
 
 
-def measure_lines(model: BaseModelFacts, lines: Sequence[str], kind: VocabularyKind) -> Measured:
-    """The same for a model with one vocabulary, which only reads the text."""
-    return _measured(model.tokenizers["decoder"], lines, lines, kind)
+def measure_lines(model: BaseModelFacts, lines: Sequence[str], kind: VocabularyKind) -> TextMeasurement:
+    """Measure lines that a model with one vocabulary reads."""
+    return _measure(model.tokenizers["decoder"], lines, lines, kind)
 
 
-def _measured(old: Tokenizer, text: Sequence[str], target: Sequence[str], kind: VocabularyKind) -> Measured:
+def _measure(old: Tokenizer, text: Sequence[str], target: Sequence[str], kind: VocabularyKind) -> TextMeasurement:
     """A vocabulary of the text, compared with the old one on lines of the target."""
     own = _learn(text, vocabulary_size(sum(map(len, text))), kind, old)
     sample = _sample(target)
     gap = compare(old, own, sample, EXAMPLES)
     assert gap.text is not None
     old_tokens = set(chain.from_iterable(old.encode_batch(_sample(text))))
-    return Measured(own, gap, gap.text.upstream.tokens / max(1, sum(map(len, sample))), len(old_tokens))
+    return TextMeasurement(own, gap, gap.text.upstream.tokens / max(1, sum(map(len, sample))), len(old_tokens))
 
 
 def _sample(lines: Sequence[str]) -> Sequence[str]:
-    """About COMPARED_ON lines, evenly spaced."""
-    return lines[:: max(1, len(lines) // COMPARED_ON)]
+    """About MAX_COMPARED_LINES lines, evenly spaced."""
+    return lines[:: max(1, len(lines) // MAX_COMPARED_LINES)]
 
 
 def _learn(text: Sequence[str], size: int, kind: VocabularyKind, like: Tokenizer) -> Tokenizer:
-    """A vocabulary of the wanted size, or the nearest size that the text and its characters allow."""
-    sizes = [size, *(each.size for each in SIZES if each.size > size)]
-    for wanted in sizes:
+    """A vocabulary of this size, or of the nearest size that the text and its characters allow."""
+    sizes = [size, *(row.size for row in SIZES if row.size > size)]
+    for target_size in sizes:
         try:
-            return _of_size(text, wanted, kind, like)
+            return _learn_size(text, target_size, kind, like)
         except TooLargeError as error:
-            return _of_size(text, error.possible, kind, like)
+            return _learn_size(text, error.possible, kind, like)
         except UserError:
-            if wanted == sizes[-1]:
+            if target_size == sizes[-1]:
                 raise
     raise AssertionError("the last size has returned or raised")
 
 
-def _of_size(text: Sequence[str], size: int, kind: VocabularyKind, like: Tokenizer) -> Tokenizer:
-    bytes_too = kind != "wordpiece"
-    return learn(text, kind=kind, size=size, byte_fallback=bytes_too, like=like, max_lines=LEARNT_FROM)
+def _learn_size(text: Sequence[str], size: int, kind: VocabularyKind, like: Tokenizer) -> Tokenizer:
+    byte_fallback = kind != "wordpiece"
+    return learn(text, kind=kind, size=size, byte_fallback=byte_fallback, like=like, max_lines=MAX_TRAINING_LINES)

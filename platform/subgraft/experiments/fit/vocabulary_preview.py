@@ -25,10 +25,10 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.trim import trim
 
 HELD_OUT = 10  # every tenth line
-EXAMPLES = 100  # that a new subword should have
-MOST_ADDED = 10_000
+EXAMPLES = 100  # occurrences that a new subword should have
+MAX_ADDED = 10_000
 SHARES = (0.25, 0.5, 1.0)  # of the subwords worth adding, or of the size that suits the text
-SHOWN = 12
+MAX_SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class VocabularyPreview:
     Attributes:
         lines: Number of lines of the text.
         options: The current vocabulary first.
-        worth: Subwords worth adding, the largest saving first.
+        gains: Subwords worth adding, the largest saving first.
         unused: Number of subwords that the text never uses.
         common_unused: The most common of them, by the vocabulary's scores.
         unknown_tokens: Characters that the vocabulary cannot spell.
@@ -69,7 +69,7 @@ class VocabularyPreview:
 
     lines: int
     options: tuple[Option, ...]
-    worth: tuple[VocabularyGain, ...]
+    gains: tuple[VocabularyGain, ...]
     unused: int
     common_unused: tuple[str, ...]
     unknown_tokens: tuple[str, ...]
@@ -85,11 +85,11 @@ class VocabularyPreview:
     @property
     def replaced_ratio(self) -> float:
         """The fewest tokens of a vocabulary that replaces the current one, for one of its tokens."""
-        return min((self.tokens_ratio(each) for each in self.options if each.way == "replaced"), default=1.0)
+        return min((self.tokens_ratio(option) for option in self.options if option.way == "replaced"), default=1.0)
 
 
-def described(preview: VocabularyPreview) -> dict[str, Any]:
-    """The preview under stable names, as `subgraft advise --json` prints it."""
+def describe(preview: VocabularyPreview) -> dict[str, Any]:
+    """The preview under stable names, in the format of `subgraft advise --json`."""
     return {
         "lines": preview.lines,
         "options": [
@@ -103,25 +103,31 @@ def described(preview: VocabularyPreview) -> dict[str, Any]:
             for option in preview.options
         ],
         "worth_adding": [
-            {"piece": each.piece, "count": each.count, "cut": each.cut, "saved": each.saved} for each in preview.worth
+            {"piece": gain.piece, "count": gain.count, "cut": gain.cut, "saved": gain.saved} for gain in preview.gains
         ],
         "unused": preview.unused,
         "unknown_characters": preview.unknown_tokens,
     }
 
 
-def look_ahead(old: Tokenizer, lines: Sequence[str]) -> VocabularyPreview:
+def preview_vocabularies(old: Tokenizer, lines: Sequence[str]) -> VocabularyPreview:
     """Preview vocabularies of several sizes. Raises UserError for too little text."""
     if len(lines) < 2 * HELD_OUT:
         raise UserError(f"{len(lines)} lines are too few to advise on", hint=f"Give {2 * HELD_OUT} or more.")
-    held_out, text = list(lines[::HELD_OUT]), [line for at, line in enumerate(lines) if at % HELD_OUT]
+    held_out, text = list(lines[::HELD_OUT]), [line for index, line in enumerate(lines) if index % HELD_OUT]
     trimmed = trim(old, text)
-    extended = _extended(old, text)
+    extended = _extend_vocabularies(old, text)
     options = [
         Option("as it is", len(old), 0, spelling(old, held_out)),
         Option("trimmed", len(trimmed), len(trimmed) - len(old), spelling(trimmed, held_out)),
-        *(Option("extended", len(each), len(each) - len(old), spelling(each, held_out)) for each in extended),
-        *(Option("replaced", len(each), len(each), spelling(each, held_out)) for each in _replaced(old, text)),
+        *(
+            Option("extended", len(tokenizer), len(tokenizer) - len(old), spelling(tokenizer, held_out))
+            for tokenizer in extended
+        ),
+        *(
+            Option("replaced", len(tokenizer), len(tokenizer), spelling(tokenizer, held_out))
+            for tokenizer in _replacement_vocabularies(old, text)
+        ),
     ]
     remaining = frozenset(trimmed.pieces)
     unused = sorted(
@@ -131,23 +137,23 @@ def look_ahead(old: Tokenizer, lines: Sequence[str]) -> VocabularyPreview:
     return VocabularyPreview(
         lines=len(lines),
         options=tuple(options),
-        worth=_worth(old, extended[-1], text) if extended else (),
+        gains=_gains(old, extended[-1], text) if extended else (),
         unused=len(old) - len(trimmed),
-        common_unused=tuple(_readable(old, i) for i in unused[:SHOWN]),
-        unknown_tokens=unknown_characters(old, words, SHOWN),
+        common_unused=tuple(_readable(old, i) for i in unused[:MAX_SHOWN]),
+        unknown_tokens=unknown_characters(old, words, MAX_SHOWN),
     )
 
 
-def _extended(old: Tokenizer, text: Sequence[str]) -> list[Tokenizer]:
+def _extend_vocabularies(old: Tokenizer, text: Sequence[str]) -> list[Tokenizer]:
     """Extended vocabularies with all subwords worth adding, and with fewer; none if there are none."""
 
     def build(added: int) -> Tokenizer:
         return extend(old, text, added, EXAMPLES)
 
-    return _by_shares(build, MOST_ADDED)
+    return _by_shares(build, MAX_ADDED)
 
 
-def _replaced(old: Tokenizer, text: Sequence[str]) -> list[Tokenizer]:
+def _replacement_vocabularies(old: Tokenizer, text: Sequence[str]) -> list[Tokenizer]:
     kind = kind_like(old)
 
     def build(size: int) -> Tokenizer:
@@ -156,24 +162,24 @@ def _replaced(old: Tokenizer, text: Sequence[str]) -> list[Tokenizer]:
     return _by_shares(build, vocabulary_size(sum(map(len, text))))
 
 
-def _by_shares(build: Callable[[int], Tokenizer], most: int) -> list[Tokenizer]:
+def _by_shares(build: Callable[[int], Tokenizer], max_size: int) -> list[Tokenizer]:
     """Vocabularies of shares of a size, or of the largest size that the text supports."""
     try:
-        whole = build(most)
+        largest = build(max_size)
     except TooLargeError as error:
         if not error.possible:
             return []
-        most, whole = error.possible, build(error.possible)
+        max_size, largest = error.possible, build(error.possible)
     except UserError:  # no room for the text's characters
         return []
     vocabularies: list[Tokenizer] = []
     for share in SHARES[:-1]:
         with suppress(UserError):
-            vocabularies.append(build(max(1, round(most * share))))
-    return [*vocabularies, whole]
+            vocabularies.append(build(max(1, round(max_size * share))))
+    return [*vocabularies, largest]
 
 
-def _worth(old: Tokenizer, extended: Tokenizer, text: Sequence[str]) -> tuple[VocabularyGain, ...]:
+def _gains(old: Tokenizer, extended: Tokenizer, text: Sequence[str]) -> tuple[VocabularyGain, ...]:
     uses = Counter(token for ids in extended.encode_batch(text) for token in ids if token >= len(old))
     entries: dict[int, Entry] = {token: entry for token in uses if (entry := extended.entries[token]) is not None}
     cuts = old.segment_batch(list(entries.values()))
@@ -181,7 +187,7 @@ def _worth(old: Tokenizer, extended: Tokenizer, text: Sequence[str]) -> tuple[Vo
         VocabularyGain(_readable(extended, token), uses[token], tuple(_readable(old, part) for part in cut))
         for token, cut in zip(entries, cuts, strict=True)
     ]
-    return tuple(sorted(gains, key=lambda each: (-each.saved, each.piece))[:SHOWN])
+    return tuple(sorted(gains, key=lambda gain: (-gain.saved, gain.piece))[:MAX_SHOWN])
 
 
 def _readable(tokenizer: Tokenizer, token: int) -> str:

@@ -14,7 +14,7 @@ from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixe
 from subgraft.evaluation.reporting.records import Command
 from subgraft.evaluation.reporting.table import Span, Table, Text, table, text
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.search.space import as_yaml, searched, template, trial_system, wanted
+from subgraft.experiments.search.space import as_yaml, planned_trials, search_settings, template, trial_system
 from subgraft.experiments.search.study import importances
 from subgraft.experiments.search.trial_results import SearchData, TrialResult, Value, best, ended
 
@@ -37,26 +37,26 @@ class Page:
         temporary.replace(self.path)
 
     def systems(self, trials: Mapping[int, TrialResult]) -> str:
-        """The best trials as systems of a configuration; one that is best alone takes the searched system's place."""
-        system, objectives = template(self._pipeline), searched(self._pipeline).objectives
-        chosen = best(tuple(trials.values()), objectives)
-        systems = [trial_system(system, trial) for trial in chosen]
-        named = [systems[0].model_copy(update={"name": system.name})] if len(systems) == 1 else systems
-        return "".join(f"  - {as_yaml(each)}\n" for each in named)
+        """The best trials as systems of a configuration; a single best one takes the searched system's name."""
+        system, objectives = template(self._pipeline), search_settings(self._pipeline).objectives
+        best_trials = best(tuple(trials.values()), objectives)
+        systems = [trial_system(system, trial) for trial in best_trials]
+        renamed = [systems[0].model_copy(update={"name": system.name})] if len(systems) == 1 else systems
+        return "".join(f"  - {as_yaml(each)}\n" for each in renamed)
 
     def data(self, trials: Mapping[int, TrialResult]) -> SearchData:
-        experiment, search = self._pipeline.experiment, searched(self._pipeline)
+        experiment, search = self._pipeline.experiment, search_settings(self._pipeline)
         dashboard = [Command("Ray's dashboard", f"http://{self.dashboard}")] if self.dashboard else []
-        by_number = tuple(trial for _, trial in sorted(trials.items()))
+        ordered = tuple(trial for _, trial in sorted(trials.items()))
         systems = self.systems(trials)
         return SearchData(
             name=experiment.name,
             languages=(experiment.languages.source, experiment.languages.target),
             parameters=tuple(search.space.varied),
             objectives=search.objectives,
-            wanted=wanted(self._pipeline),
-            trials=by_number,
-            importance=importances(search, by_number),
+            planned=planned_trials(self._pipeline),
+            trials=ordered,
+            importance=importances(search, ordered),
             systems=f"systems:\n{systems}" if systems else "",
             commands=(Command("MLflow's page: every trial with its stages and curves", self._tracking), *dashboard),
             generated=any(part.generated for corpus in experiment.corpora.values() for part in corpus.parts),
@@ -88,7 +88,7 @@ def build_document(data: SearchData) -> document.Document:
     sections.append(document.Section("All trials", (_trials(data),)))
     sections.append(document.Section("Look further", (document.Commands(data.commands),)))
     done = len(ended(data.trials))
-    subtitle = f"{data.languages[0]} → {data.languages[1]} · {count(done)} of {count(data.wanted)} trials done"
+    subtitle = f"{data.languages[0]} → {data.languages[1]} · {count(done)} of {count(data.planned)} trials done"
     return document.Document(
         f"{data.name}: a search", subtitle, tuple(sections), None if data.over else REFRESH_SECONDS
     )
@@ -96,23 +96,23 @@ def build_document(data: SearchData) -> document.Document:
 
 def _in_short(data: SearchData) -> tuple[document.Block, ...]:
     states = [trial.state for trial in data.trials]
-    counted = [f"{states.count(state)} {state}" for state in dict.fromkeys(states)]
-    said = [text(", ".join(counted) if counted else "Nothing has started yet.")]
+    counts = [f"{states.count(state)} {state}" for state in dict.fromkeys(states)]
+    items = [text(", ".join(counts) if counts else "Nothing has started yet.")]
     shared = sum(trial.shared for trial in data.trials)
     made = sum(len(trial.made) for trial in data.trials)
     if made:
-        said.append(
+        items.append(
             text(f"Trials made {count(made)} steps and reused {count(shared)} of other trials or earlier runs.")
         )
-    said.append(text(ONE_SEED))
-    return (*generated_notice(data.generated), document.Bullets(tuple(said)))
+    items.append(text(ONE_SEED))
+    return (*generated_notice(data.generated), document.Bullets(tuple(items)))
 
 
 def _front(data: SearchData) -> list[document.Block]:
-    several = len(data.objectives) > 1
+    multi_objective = len(data.objectives) > 1
     caption = "Finished trials by number. " + (
         "No other trial beats the orange ones in every objective; the line joins them."
-        if several
+        if multi_objective
         else "The best is orange."
     )
     rows = [_row(data, trial) for trial in best(data.trials, data.objectives)]
@@ -148,10 +148,10 @@ def _curves(data: SearchData) -> document.Figure:
 
 
 def _trials(data: SearchData) -> Table:
-    further = ["state", "seconds", "steps made", "taken over", "note"]
+    columns = ["state", "seconds", "steps made", "taken over", "note"]
     rows = [[*_row(data, trial), *_course(trial)] for trial in data.trials]
     note = "Steps made: those that no trial before it had made, and no run. Note: the first line of why it was refused."
-    return table([*_headings(data), *further], rows, "", note, left=(-1,))
+    return table([*_headings(data), *columns], rows, "", note, left=(-1,))
 
 
 def _course(trial: TrialResult) -> list[str]:
@@ -165,13 +165,11 @@ def _headings(data: SearchData) -> list[str]:
 
 def _row(data: SearchData, trial: TrialResult) -> list[str | Text]:
     values = [trial.values.get(name) for name in data.parameters]
-    shown = [
+    cells = [
         MISSING if value is None else f"{value:.4g}" if isinstance(value, float) else str(value) for value in values
     ]
-    return [str(trial.number), *shown, *(fixed(trial.objectives.get(name)) for name in data.objectives)]
+    return [str(trial.number), *cells, *(fixed(trial.objectives.get(name)) for name in data.objectives)]
 
-
-# Plots of a search: the best trials, their values, learning curves, and importance of parameters.
 
 TITLES: Mapping[str, str] = {
     "dev_bleu": "BLEU on dev",
@@ -179,25 +177,25 @@ TITLES: Mapping[str, str] = {
     "dev_score": "main score on dev",
     "sentences_per_second": "sentences generated per second",
 }
-_COLOUR, _BEST, _BEHIND = "#56789a", "#D55E00", "#c3c9d2"
+_COLOUR, _BEST, _OTHER = "#56789a", "#D55E00", "#c3c9d2"
 
 
 def plot_front(data: SearchData) -> bytes:
     """Finished trials by their objectives, and a line through those that no other beats; one objective: by trial."""
-    chosen = best(data.trials, data.objectives)
+    best_trials = best(data.trials, data.objectives)
     with drawing.new_figure(10, 4.6) as figure:
         panel = figure.subplots()
         labels = []
         for trial in finished(data):
-            x, y = _place(data, trial)
-            colour = _BEST if trial in chosen else _COLOUR
+            x, y = _coordinates(data, trial)
+            colour = _BEST if trial in best_trials else _COLOUR
             panel.plot(
-                x, y, "o", color=colour, markersize=8 if trial in chosen else 6, markeredgecolor="white", zorder=3
+                x, y, "o", color=colour, markersize=8 if trial in best_trials else 6, markeredgecolor="white", zorder=3
             )
-            labels.append(drawing.Label(x, y, str(trial.number), colour, trial in chosen))
+            labels.append(drawing.Label(x, y, str(trial.number), colour, trial in best_trials))
         if len(data.objectives) > 1:
-            edge = sorted(_place(data, trial) for trial in chosen)
-            panel.step(*zip(*edge, strict=True), where="pre", color="#c8cdd5", linewidth=1.6, zorder=1)
+            front = sorted(_coordinates(data, trial) for trial in best_trials)
+            panel.step(*zip(*front, strict=True), where="pre", color="#c8cdd5", linewidth=1.6, zorder=1)
         panel.set(xlabel=TITLES[data.objectives[1]] if len(data.objectives) > 1 else "trial")
         panel.set(ylabel=TITLES[data.objectives[0]])
         panel.margins(x=0.08, y=0.12)
@@ -205,26 +203,26 @@ def plot_front(data: SearchData) -> bytes:
         return drawing.png(figure)
 
 
-def _place(data: SearchData, trial: TrialResult) -> tuple[float, float]:
+def _coordinates(data: SearchData, trial: TrialResult) -> tuple[float, float]:
     x = trial.objectives[data.objectives[1]] if len(data.objectives) > 1 else float(trial.number)
     return x, trial.objectives[data.objectives[0]]
 
 
 def plot_parallel(data: SearchData) -> bytes:
     """A line per finished trial through its values and objectives; the best ones in colour."""
-    chosen = best(data.trials, data.objectives)
+    best_trials = best(data.trials, data.objectives)
     axes = [*data.parameters, *data.objectives]
     with drawing.new_figure(10, 3.8) as figure:
         panel = figure.subplots()
-        heights = {name: _heights([_at(trial, name) for trial in finished(data)]) for name in axes}
-        for trial in sorted(finished(data), key=lambda trial: trial in chosen):
-            line = [heights[name].get(_at(trial, name), math.nan) for name in axes]
-            strong = trial in chosen
-            style = {"color": _BEST if strong else _BEHIND, "linewidth": 2.0 if strong else 1.0, "marker": "o"}
-            panel.plot(range(len(axes)), line, markersize=4, zorder=2 + strong, **style)  # type: ignore[arg-type]
-        for place, name in enumerate(axes):
-            panel.axvline(place, color="#9aa1ac", linewidth=0.8, zorder=1)
-            _write_scale(panel, place, heights[name])
+        heights = {name: _heights([_value(trial, name) for trial in finished(data)]) for name in axes}
+        for trial in sorted(finished(data), key=lambda trial: trial in best_trials):
+            line = [heights[name].get(_value(trial, name), math.nan) for name in axes]
+            is_best = trial in best_trials
+            style = {"color": _BEST if is_best else _OTHER, "linewidth": 2.0 if is_best else 1.0, "marker": "o"}
+            panel.plot(range(len(axes)), line, markersize=4, zorder=2 + is_best, **style)  # type: ignore[arg-type]
+        for position, name in enumerate(axes):
+            panel.axvline(position, color="#9aa1ac", linewidth=0.8, zorder=1)
+            _write_scale(panel, position, heights[name])
         panel.set_xticks(range(len(axes)), [TITLES.get(name, name) for name in axes])
         panel.set(yticks=[], ylim=(-0.08, 1.08), xlim=(-0.2, len(axes) - 0.55))
         panel.spines["left"].set_visible(False)
@@ -232,7 +230,7 @@ def plot_parallel(data: SearchData) -> bytes:
         return drawing.png(figure)
 
 
-def _at(trial: TrialResult, name: str) -> Value | None:
+def _value(trial: TrialResult, name: str) -> Value | None:
     return trial.objectives[name] if name in trial.objectives else trial.values.get(name)
 
 
@@ -244,28 +242,28 @@ def _heights(values: Sequence[Value | None]) -> dict[Value | None, float]:
         low, span = numbers[0], (numbers[-1] - numbers[0]) or 1
         return {value: (value - low) / span if len(numbers) > 1 else 0.5 for value in numbers}
     words = sorted(str(value) for value in present)
-    return {word: (place + 0.5) / len(words) for place, word in enumerate(words)}
+    return {word: (index + 0.5) / len(words) for index, word in enumerate(words)}
 
 
-def _write_scale(panel: Axes, place: int, heights: Mapping[Value | None, float]) -> None:
+def _write_scale(panel: Axes, position: int, heights: Mapping[Value | None, float]) -> None:
     """Label all values along an axis if there are few, else both ends."""
-    shown = sorted(heights.items(), key=lambda item: item[1])
-    for value, height in shown if len(shown) <= 5 else (shown[0], shown[-1]):
-        written = value if isinstance(value, str) else f"{value:.4g}"
+    ticks = sorted(heights.items(), key=lambda item: item[1])
+    for value, height in ticks if len(ticks) <= 5 else (ticks[0], ticks[-1]):
+        label = value if isinstance(value, str) else f"{value:.4g}"
         panel.annotate(
-            str(written), (place, height), (5, 0), textcoords="offset points", va="center", fontsize=drawing.SMALL,
+            str(label), (position, height), (5, 0), textcoords="offset points", va="center", fontsize=drawing.SMALL,
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1},
         )  # fmt: skip
 
 
 def plot_curves(data: SearchData) -> bytes:
     """The best dev BLEU of each trial so far, by evaluation; a cross where ASHA stopped it."""
-    chosen = best(data.trials, data.objectives)
+    best_trials = best(data.trials, data.objectives)
     with drawing.new_figure(10, 3.4) as figure:
         panel = figure.subplots()
         for trial in watched(data):
             xs, ys = zip(*trial.curve, strict=True)
-            colour: Any = _BEST if trial in chosen else _COLOUR if trial.state == "finished" else _BEHIND
+            colour: Any = _BEST if trial in best_trials else _COLOUR if trial.state == "finished" else _OTHER
             panel.plot(xs, ys, color=colour, marker="o", markersize=3.5, linewidth=1.5)
             if trial.state == "stopped":
                 panel.plot(xs[-1], ys[-1], "x", color="#4b5058", markersize=8)

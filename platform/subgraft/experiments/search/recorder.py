@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.search.space import template, trial_steps, trial_system, wanted
+from subgraft.experiments.search.space import planned_trials, template, trial_steps, trial_system
 from subgraft.experiments.search.trial_results import Ledger, State, TrialResult, Value, ended
 from subgraft.orchestration.execution.progress import duration
 from subgraft.orchestration.store.step import Step, in_order
@@ -19,7 +19,7 @@ STATUS = {"finished": "FINISHED", "stopped": "KILLED", "refused": "FAILED", "fai
 
 
 class Recorder:
-    """Receives the events of all trials, in one thread; `changed` is called when the page needs an update."""
+    """Records the events of all trials, in one thread; `changed` is called when the page needs an update."""
 
     def __init__(
         self,
@@ -37,31 +37,31 @@ class Recorder:
         self._say = say
         self._changed = changed
         self._reported: set[str] = set()
-        self._began: dict[int, float] = {}
-        self._awaited: dict[int, set[str]] = {}  # of running trials: the steps that were not there when they began
-        self._ended_here = 0
+        self._start_times: dict[int, float] = {}
+        self._absent_steps: dict[int, set[str]] = {}  # by running trial: the steps that did not exist when it started
+        self._ended_count = 0
         self.trials = ledger.trials()
 
-    def shared_by_all(self, steps: Sequence[Step]) -> None:
-        """Steps that were made, and recorded, before any trial."""
+    def exclude_shared(self, steps: Sequence[Step]) -> None:
+        """Credit no trial with these steps, which were made and recorded before any."""
         self._reported.update(step.fingerprint for step in steps)
 
-    def earlier(self) -> None:
+    def report_earlier(self) -> None:
         """Report the trials of earlier invocations, and record them under this one as well."""
-        before = ended(tuple(self.trials.values()))
-        for trial in before:
+        earlier = ended(tuple(self.trials.values()))
+        for trial in earlier:
             self._open(trial, cached=True)
             self._close(trial)
-        if before:
-            self._say(f"[cached]   {len(before)} trials")
+        if earlier:
+            self._say(f"[cached]   {len(earlier)} trials")
 
     def begin(self, number: int, values: Mapping[str, Value]) -> None:
         trial = TrialResult(number, values)
-        self._began[number] = time.monotonic()
+        self._start_times[number] = time.monotonic()
         self._note(trial)
         self._open(trial, cached=False)
-        self._name_cached(trial)
-        self._say(f"[started]  {trial.name} of {self._wanted}: {in_words(values)}")
+        self._record_cached(trial)
+        self._say(f"[started]  {trial.name} of {self._planned}: {in_words(values)}")
 
     def evaluated(self, number: int, evaluation: int, bleu: float) -> None:
         """Record an evaluation of a finetuning, with the best dev BLEU so far."""
@@ -72,21 +72,21 @@ class Recorder:
 
     def end(self, number: int, state: State, objectives: Mapping[str, float], said: str = "") -> None:
         trial = self.trials[number]
-        made, shared = self._taken(trial)
-        self._awaited.pop(number)
-        seconds = round(time.monotonic() - self._began[number], 1)
-        self._ended_here += 1
+        made, shared = self._credit_steps(trial)
+        self._absent_steps.pop(number)
+        seconds = round(time.monotonic() - self._start_times[number], 1)
+        self._ended_count += 1
         trial = replace(
             trial, state=state, objectives=dict(objectives), seconds=seconds, made=made, shared=shared, said=said
         )
         self._note(trial)
         self._close(trial)
         outcome = in_words(objectives) or said.partition("\n")[0]
-        self._say(f"{f'[{state}]':10} {trial.name}: {outcome} ({duration(seconds)}{self._left()})")
+        self._say(f"{f'[{state}]':10} {trial.name}: {outcome} ({duration(seconds)}{self._time_left()})")
 
     def leave(self) -> None:
-        """End the record of interrupted trials. In the ledger they have no end, so they are repeated."""
-        for number in self._began:
+        """Close the MLflow runs of interrupted trials. The ledger records no end of them, so they are repeated."""
+        for number in self._start_times:
             if self.trials[number].state == "running":
                 self._tracker.end(self.trials[number].name, "KILLED", {"state": "cut short"})
 
@@ -96,34 +96,37 @@ class Recorder:
         self._changed(self.trials)
 
     @property
-    def _wanted(self) -> int:
-        return wanted(self._pipeline)
+    def _planned(self) -> int:
+        return planned_trials(self._pipeline)
 
-    def _name_cached(self, trial: TrialResult) -> None:
+    def _record_cached(self, trial: TrialResult) -> None:
         """Record at once the cached artifacts that a trial uses, so that no garbage collection removes them.
 
         Artifacts that a running trial has just made are recorded by that trial.
         """
-        awaited = set[str]().union(*self._awaited.values())
+        being_made = set[str]().union(*self._absent_steps.values())
         absent = set()
         for step in in_order(trial_steps(self._pipeline, trial).targets):
             record = self._store.find(step)
             if record is None:
                 absent.add(step.fingerprint)
-            elif step.fingerprint not in self._reported | awaited:
+            elif step.fingerprint not in self._reported | being_made:
                 self._reported.add(step.fingerprint)
                 self._tracker.nest(step, trial.name)
                 self._tracker.cached(step, record)
-        self._awaited[trial.number] = absent
+        self._absent_steps[trial.number] = absent
 
-    def _left(self) -> str:
-        """The time left at the pace of this invocation's trials."""
-        left = self._wanted - len(ended(tuple(self.trials.values())))
-        pace = (time.monotonic() - min(self._began.values())) / self._ended_here
+    def _time_left(self) -> str:
+        """The time left at this invocation's pace, as the end of a line."""
+        left = self._planned - len(ended(tuple(self.trials.values())))
+        pace = (time.monotonic() - min(self._start_times.values())) / self._ended_count
         return f", {duration(left * pace)} left" if left > 0 else ""
 
-    def _taken(self, trial: TrialResult) -> tuple[dict[str, float], int]:
-        """The steps that exist now and are credited to no trial yet, with their seconds; and the others."""
+    def _credit_steps(self, trial: TrialResult) -> tuple[dict[str, float], int]:
+        """Credit a trial with its steps that exist now and that no trial was credited with.
+
+        Returns their seconds by name, and the number of its other steps.
+        """
         made: dict[str, float] = {}
         shared = 0
         for step in in_order(trial_steps(self._pipeline, trial).targets):
@@ -140,20 +143,20 @@ class Recorder:
     def _open(self, trial: TrialResult, *, cached: bool) -> None:
         steps = trial_steps(self._pipeline, trial)
         system = trial_system(template(self._pipeline), trial)
-        prints = {f"fingerprint.{step.stage.name}": step.fingerprint for step in steps.targets}
+        fingerprints = {f"fingerprint.{step.stage.name}": step.fingerprint for step in steps.targets}
         tags: dict[str, str] = {
             "trial": str(trial.number),
             "system": system.name,
             "cached": str(cached).lower(),
-            **prints,
+            **fingerprints,
         }
         params: dict[str, Any] = system.model_dump(mode="json")
         self._tracker.begin(trial.name, params, tags)
 
     def _close(self, trial: TrialResult) -> None:
         self._tracker.measure(trial.name, {**trial.objectives, "seconds": trial.seconds})
-        said = "error" if trial.state in ("refused", "failed") else "warnings"
-        tags = {"state": trial.state, **({said: trial.said} if trial.said else {})}
+        tag = "error" if trial.state in ("refused", "failed") else "warnings"
+        tags = {"state": trial.state, **({tag: trial.said} if trial.said else {})}
         self._tracker.end(trial.name, STATUS[trial.state], tags)
 
 

@@ -23,7 +23,7 @@ from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.preflight import require_libraries
 from subgraft.experiments.search.page import Page
 from subgraft.experiments.search.recorder import Recorder
-from subgraft.experiments.search.space import identity, searched, template, trial_steps, wanted
+from subgraft.experiments.search.space import identity, planned_trials, search_settings, template, trial_steps
 from subgraft.experiments.search.trial_results import Ledger, TrialResult, best, ended
 from subgraft.experiments.session import further_commands
 from subgraft.orchestration.execution.cluster import cluster
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 LEDGER = "trials.jsonl"
 ENVIRONMENT = {
-    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # files that nobody asked for
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # an interrupt ends the search, and not as if it were over
-    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # the objectives come last, what ASHA goes by before them
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # else it writes unneeded files
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # else an interrupted search ends as if it were complete
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # ASHA's metric is reported before the objectives
     "RAY_AIR_NEW_OUTPUT": "0",
 }
 
@@ -68,14 +68,14 @@ def sessions(experiment: Experiment, base: Path) -> list[SearchSession]:
         hint = "configs/search.yaml has one."
         raise UserError("the configuration has no section `search`", where=experiment.name, hint=hint)
     require_libraries(experiment)
-    return [SearchSession(each) for each in _each_system(experiment, base)]
+    return [SearchSession(pipeline) for pipeline in _pipelines(experiment, base)]
 
 
 class SearchSession:
-    """A search around one system, in the store of this place."""
+    """A search around one system, in the default store."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        self._search = searched(pipeline)
+        self._search = search_settings(pipeline)
         self._pipeline = pipeline
         self._home = default_home().absolute()
         self._identity = identity(self._pipeline)
@@ -91,11 +91,11 @@ class SearchSession:
         if is_local(address):
             require_gpus(self._pipeline.experiment.runtime)
         self.folder.mkdir(parents=True, exist_ok=True)
-        claim = Lock.take(self.folder / "claim")
-        if claim is None:
+        lock = Lock.take(self.folder / "claim")
+        if lock is None:
             hint = "Wait for it, or change what is searched for."
             raise OperationalError("another process is at this search", where=str(self.folder), hint=hint)
-        with claim:
+        with lock:
             return self._run(display_for(console), address or os.environ.get("RAY_ADDRESS"))
 
     def _run(self, display: Display, address: str | None) -> SearchOutcome:
@@ -107,12 +107,12 @@ class SearchSession:
         recorder = Recorder(self._pipeline, store, ledger, tracker, display.say, page.write)
         status = "FAILED"
         try:
-            recorder.earlier()
+            recorder.report_earlier()
             page.write(recorder.trials)
-            if len(ended(tuple(recorder.trials.values()))) < wanted(self._pipeline):
+            if len(ended(tuple(recorder.trials.values()))) < planned_trials(self._pipeline):
                 with cluster(runtime, address, display.say) as page.dashboard:
                     self._prepare(store, recorder, display, tracker, address)
-                    self._try_out(recorder, address)
+                    self._tune(recorder, address)
             status = "FINISHED"
         except KeyboardInterrupt:
             status = "KILLED"
@@ -142,9 +142,9 @@ class SearchSession:
         system = self._pipeline.system(template(self._pipeline), self._pipeline.experiment.seeds[0])
         targets = [*([system.pretrained] if system.pretrained else []), self._pipeline.inputs.downstream_corpus]
         run(store, targets, self._pipeline.experiment.runtime, [display, tracker], address=address)
-        recorder.shared_by_all(in_order(targets))
+        recorder.exclude_shared(in_order(targets))
 
-    def _try_out(self, recorder: Recorder, address: str | None) -> None:
+    def _tune(self, recorder: Recorder, address: str | None) -> None:
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         from ray.tune.error import TuneError
@@ -156,7 +156,7 @@ class SearchSession:
         try:
             tune_trials(self._pipeline, recorder, self.folder, self._home, address, Provenance.here())
         except TuneError as error:
-            hint = "Run the same command again: it carries on."
+            hint = "Run the same command again: it continues the search."
             raise OperationalError(f"Ray Tune failed: {error}", where=str(self.folder), hint=hint) from error
         finally:
             shutil.rmtree(self.folder / "tune", ignore_errors=True)
@@ -172,19 +172,19 @@ class SearchSession:
 
 
 def last_trial_steps(home: Path, experiment: Experiment, base: Path) -> list[Step]:
-    """The last steps of all trials so far, whether they exist or not; garbage collection retains them."""
+    """The last steps of all trials so far, made or not; garbage collection retains their artifacts."""
     return [
         step
-        for pipeline in _each_system(experiment, base)
+        for pipeline in _pipelines(experiment, base)
         for trial in Ledger(_folder(home, pipeline) / LEDGER).trials().values()
         for step in trial_steps(pipeline, trial).targets
     ]
 
 
-def _each_system(experiment: Experiment, base: Path) -> list[Pipeline]:
+def _pipelines(experiment: Experiment, base: Path) -> list[Pipeline]:
     """The experiment once for each system that is searched."""
-    each = experiment.search.each_system() if experiment.search else []
-    return [Pipeline(experiment.model_copy(update={"search": search}), base) for search in each]
+    searches = experiment.search.each_system() if experiment.search else []
+    return [Pipeline(experiment.model_copy(update={"search": search}), base) for search in searches]
 
 
 def _folder(home: Path, pipeline: Pipeline) -> Path:

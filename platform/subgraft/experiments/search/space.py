@@ -1,4 +1,4 @@
-"""A trial as a system of the experiment, and as the steps that judge it."""
+"""A trial as a system of the experiment, and as the steps that measure it."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def draw(space: SearchSpace, system: System, choose: Callable[[str, Any], Value]
     for name, choices in space.varied.items():  # the vocabulary's mode comes first, then the initialiser
         if name in ONLY_NEW_ROWS and values.get("vocabulary_mode", system.vocabulary_mode) == "trim":
             continue
-        if name not in ONLY_TRAINED or _trained(values.get("initialiser", system.generator)):
+        if name not in ONLY_TRAINED or _is_trained(values.get("initialiser", system.generator)):
             value = choose(name, choices)
-            values[name] = rounded(float(value), choices) if isinstance(choices, Range) else value
+            values[name] = round_to_digits(float(value), choices) if isinstance(choices, Range) else value
     return values
 
 
-def _trained(initialiser: Any) -> bool:
+def _is_trained(initialiser: Any) -> bool:
     return initialiser_info(initialiser).trained is not None
 
 
@@ -56,30 +56,30 @@ def grid(space: SearchSpace, system: System) -> list[dict[str, Value]]:
     """Every combination of the choices, each once, without values that its initialiser does not use."""
     points: list[dict[str, Value]] = []
     for combination in product(*space.varied.values()):
-        values = draw(space, system, partial(_of, dict(zip(space.varied, combination, strict=True))))
+        values = draw(space, system, partial(_pick, dict(zip(space.varied, combination, strict=True))))
         points += [values] if values not in points else []
     return points
 
 
-def _of(combination: Mapping[str, Value], name: str, choices: object) -> Value:
+def _pick(combination: Mapping[str, Value], name: str, choices: object) -> Value:
     del choices
     return combination[name]
 
 
-def rounded(value: float, within: Range) -> float:
-    """Round to three digits, so that a system copied from the page is the same step."""
+def round_to_digits(value: float, within: Range) -> float:
+    """Round to three significant digits, so that a system copied from the page has the same steps."""
     digits = DIGITS - 1 - math.floor(math.log10(value)) if value else 0
     return min(max(round(value, digits), within.min), within.max)
 
 
 def trial_system(system: System, trial: TrialResult) -> System:
-    """The searched system with a trial's values. A generator without training has nothing of its training either."""
+    """The searched system with a trial's values; settings of a generator's training only if its initialiser has one."""
     fields = {**system.model_dump(), **trial.values, "name": trial.name}
     if "initialiser" in trial.values:
         fields["starts_from"] = None
     if fields.get("vocabulary_mode") == "trim":
         return System(**{**fields, **TRIMMED})
-    if not _trained(fields.get("starts_from") or fields["initialiser"]):
+    if not _is_trained(fields.get("starts_from") or fields["initialiser"]):
         fields |= dict.fromkeys(ONLY_TRAINED)
     return System(**fields)
 
@@ -92,7 +92,7 @@ def as_yaml(system: System) -> str:
 
 @dataclass(frozen=True)
 class TrialSteps:
-    """The last steps of a trial; `speed` measures translation speed on dev, if that is an objective."""
+    """The last steps of a trial; `speed` measures generation speed on dev, if that is an objective."""
 
     finetune: Step
     speed: Step | None
@@ -129,7 +129,7 @@ def trial_steps(pipeline: Pipeline, trial: TrialResult) -> TrialSteps:
 
 
 def _steps(pipeline: Pipeline, system: System) -> TrialSteps:
-    search = searched(pipeline)
+    search = search_settings(pipeline)
     finetune = pipeline.system(system, pipeline.experiment.seeds[0]).finetune
     if "sentences_per_second" not in search.objectives:
         return TrialSteps(finetune, None)
@@ -156,16 +156,16 @@ def _steps(pipeline: Pipeline, system: System) -> TrialSteps:
     return TrialSteps(finetune, with_engine(Step(stages.EVALUATE, f"speed of {system.name}", recipe, inputs, labels)))
 
 
-def searched(pipeline: Pipeline) -> SearchSettings:
+def search_settings(pipeline: Pipeline) -> SearchSettings:
     """The settings of the search, which must exist."""
     search = pipeline.experiment.search
     assert search is not None
     return search
 
 
-def wanted(pipeline: Pipeline) -> int:
+def planned_trials(pipeline: Pipeline) -> int:
     """The planned number of trials."""
-    search = searched(pipeline)
+    search = search_settings(pipeline)
     if search.sampler == "grid":
         return len(grid(search.space, template(pipeline)))
     return search.trials or DEFAULT_TRIALS
@@ -173,12 +173,12 @@ def wanted(pipeline: Pipeline) -> int:
 
 def template(pipeline: Pipeline) -> System:
     """The system that is varied."""
-    return next(system for system in pipeline.experiment.systems if system.name == searched(pipeline).system)
+    return next(system for system in pipeline.experiment.systems if system.name == search_settings(pipeline).system)
 
 
 def identity(pipeline: Pipeline) -> str:
     """SHA-256 hex of all settings that trials and their results depend on, but not of the number of trials."""
-    without = {"trials", "concurrent", "system", "systems"}
-    settings: Mapping[str, Any] = searched(pipeline).model_dump(mode="json", exclude=without)
+    excluded = {"trials", "concurrent", "system", "systems"}
+    settings: Mapping[str, Any] = search_settings(pipeline).model_dump(mode="json", exclude=excluded)
     steps = _steps(pipeline, template(pipeline)).targets
     return sha256_of({"search": settings, "steps": [step.fingerprint for step in steps]})

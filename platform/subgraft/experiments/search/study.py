@@ -17,22 +17,22 @@ from subgraft.config.systems import System
 from subgraft.experiments.search.space import draw
 from subgraft.experiments.search.trial_results import TrialResult, Value, ended
 
-# With fewer trials, importance would be chance.
-LEAST_TRIALS = 8
+# With fewer finished trials, estimates of importance would be noise.
+MIN_TRIALS = 8
 BEST_SHARE = 0.25
 
 
 def study_of(search: SearchSettings, trials: Iterable[TrialResult]) -> optuna.Study:
     """A study with these trials; the same trials make the same suggestions."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    known = [_known(search, trial) for trial in ended(tuple(trials))]
-    seed = search.seed + len(known)  # a random sampler would draw again what it drew first
+    frozen_trials = [_to_frozen_trial(search, trial) for trial in ended(tuple(trials))]
+    seed = search.seed + len(frozen_trials)  # with the same seed, a random sampler would repeat its first draws
     sampler = optuna.samplers.TPESampler if search.sampler == "tpe" else optuna.samplers.RandomSampler
     directions = [
         StudyDirection.MINIMIZE if name in MINIMISED else StudyDirection.MAXIMIZE for name in search.objectives
     ]
     study = optuna.create_study(directions=directions, sampler=sampler(seed=seed))
-    study.add_trials(known)
+    study.add_trials(frozen_trials)
     return study
 
 
@@ -55,15 +55,15 @@ def importances(search: SearchSettings, trials: Iterable[TrialResult]) -> dict[s
     By objective; shares of one. None before there are enough finished trials.
     """
     finished = [trial for trial in trials if trial.state == "finished"]
-    if len(finished) < LEAST_TRIALS:
+    if len(finished) < MIN_TRIALS:
         return {}
     study = study_of(search, finished)
     by_objective: dict[str, dict[str, float]] = {}
-    for place, objective in enumerate(search.objectives):
+    for index, objective in enumerate(search.objectives):
         sign = 1.0 if objective in MINIMISED else -1.0  # the evaluator looks for what is low
 
-        def low_is_good(trial: FrozenTrial, place: int = place, sign: float = sign) -> float:
-            return sign * float(trial.values[place])
+        def low_is_good(trial: FrozenTrial, index: int = index, sign: float = sign) -> float:
+            return sign * float(trial.values[index])
 
         with warnings.catch_warnings(action="ignore"):
             evaluator = PedAnovaImportanceEvaluator(target_quantile=BEST_SHARE)
@@ -71,17 +71,17 @@ def importances(search: SearchSettings, trials: Iterable[TrialResult]) -> dict[s
     return by_objective
 
 
-def _known(search: SearchSettings, trial: TrialResult) -> FrozenTrial:
+def _to_frozen_trial(search: SearchSettings, trial: TrialResult) -> FrozenTrial:
     choices = search.space.varied
-    finished, alone = trial.state == "finished", len(search.objectives) == 1
+    finished, single_objective = trial.state == "finished", len(search.objectives) == 1
     states = {"finished": TrialState.COMPLETE, "stopped": TrialState.PRUNED, "refused": TrialState.FAIL}
     return create_trial(
         state=states[trial.state],
         values=[trial.objectives[name] for name in search.objectives] if finished else None,
         params=dict(trial.values),
         distributions={name: _distribution(choices[name]) for name in trial.values},
-        # With several objectives Optuna knows no values in between: what was stopped is worse than what was not.
-        intermediate_values=dict(trial.curve) if alone else None,
+        # With several objectives Optuna supports no intermediate values, and ranks stopped trials below finished ones.
+        intermediate_values=dict(trial.curve) if single_objective else None,
     )
 
 

@@ -38,7 +38,7 @@ class TrialResult:
 
     @property
     def name(self) -> str:
-        """Of the trial's system."""
+        """The name of the trial's system."""
         return f"trial-{self.number}"
 
 
@@ -46,14 +46,14 @@ class TrialResult:
 class SearchData:
     """The data of a search's page.
 
-    importance: by objective and parameter.  systems: the best as a configuration.  wanted: the planned number.
+    importance: by objective and parameter.  systems: the best as a configuration.  planned: the number of trials.
     """
 
     name: str
     languages: tuple[str, str]
     parameters: tuple[str, ...]
     objectives: tuple[str, ...]
-    wanted: int
+    planned: int
     trials: tuple[TrialResult, ...]
     importance: Mapping[str, Mapping[str, float]]
     systems: str
@@ -63,7 +63,7 @@ class SearchData:
     @property
     def over(self) -> bool:
         """Whether all trials have ended."""
-        return len(ended(self.trials)) >= self.wanted
+        return len(ended(self.trials)) >= self.planned
 
 
 def ended(trials: Sequence[TrialResult]) -> tuple[TrialResult, ...]:
@@ -72,18 +72,19 @@ def ended(trials: Sequence[TrialResult]) -> tuple[TrialResult, ...]:
 
 
 def best(trials: Sequence[TrialResult], objectives: Sequence[str]) -> tuple[TrialResult, ...]:
-    """The finished trials that no other beats or equals in every objective and beats in one, the first objective's
-    best first. Of trials that are equal in all, the first.
+    """The Pareto front of finished trials, those best in the first objective first.
+
+    Of trials that are equal in all objectives, the first.
     """
     finished = [trial for trial in trials if trial.state == "finished"]
-    points = {trial.number: tuple(_worth(trial, name) for name in objectives) for trial in finished}
+    points = {trial.number: tuple(_score(trial, name) for name in objectives) for trial in finished}
 
     def is_beaten(trial: TrialResult) -> bool:
-        own = points[trial.number]
+        point = points[trial.number]
         return any(
-            all(other >= mine for other, mine in zip(point, own, strict=True))
-            and (point != own or number < trial.number)
-            for number, point in points.items()
+            all(theirs >= ours for theirs, ours in zip(other, point, strict=True))
+            and (other != point or number < trial.number)
+            for number, other in points.items()
             if number != trial.number
         )
 
@@ -91,7 +92,7 @@ def best(trials: Sequence[TrialResult], objectives: Sequence[str]) -> tuple[Tria
     return tuple(sorted(front, key=lambda trial: points[trial.number], reverse=True))
 
 
-def _worth(trial: TrialResult, objective: str) -> float:
+def _score(trial: TrialResult, objective: str) -> float:
     """The higher, the better."""
     return -trial.objectives[objective] if objective in MINIMISED else trial.objectives[objective]
 
@@ -112,13 +113,13 @@ class Ledger:
         return {trial.number: trial for trial in trials if trial is not None}
 
     def note(self, trial: TrialResult) -> None:
-        """Write a trial's present state to disk. Raises OperationalError if the disk is full."""
+        """Write a trial's current state to disk. Raises OperationalError if the disk is full."""
         with space_needed(self.path.parent):
             json_io.append(self.path, asdict(trial), durable=True)
 
 
-def to_do_again(trials: Mapping[int, TrialResult]) -> list[TrialResult]:
-    """The trials that began and did not end, in the order of their numbers."""
+def unfinished_trials(trials: Mapping[int, TrialResult]) -> list[TrialResult]:
+    """The trials that started and did not end, by number."""
     done = {trial.number for trial in ended(tuple(trials.values()))}
     return [trial for number, trial in sorted(trials.items()) if number not in done]
 

@@ -1,8 +1,8 @@
 """Run the trials with Ray Tune: one trial as Tune executes it, searcher (Optuna), scheduler (ASHA), and callback.
 
-A trial is the experiment's runner with an observer. Its process only waits for its steps, which are tasks of Ray's as
-in any run. It takes no core, so that on a single one its steps still find room; and a step that two trials want is made
-by one of them.
+A trial is the experiment's runner with an observer. Its process only waits for its steps, which are Ray tasks as in any
+run. It takes no core, so that its steps can run on a machine with a single one; a step that two trials need is made by
+one of them.
 
 Ray's OptunaSearch cannot import earlier results of conditional spaces or of several objectives, and with several leaves
 a stopped trial open. So the searcher here uses Optuna's public study directly.
@@ -30,9 +30,9 @@ from subgraft.config.search import Objective, SearchSettings
 from subgraft.config.systems import System
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.recorder import Recorder
-from subgraft.experiments.search.space import grid, searched, template, trial_steps, wanted
+from subgraft.experiments.search.space import grid, planned_trials, search_settings, template, trial_steps
 from subgraft.experiments.search.study import ask, study_of
-from subgraft.experiments.search.trial_results import TrialResult, Value, ended, to_do_again
+from subgraft.experiments.search.trial_results import TrialResult, Value, ended, unfinished_trials
 from subgraft.orchestration.execution.runner import run
 from subgraft.orchestration.store.events import Metrics, Observer, Progress, Warned
 from subgraft.orchestration.store.provenance import Provenance
@@ -40,9 +40,9 @@ from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages import FINETUNE
 
-# A trial's reports to Tune: during finetuning the evaluation and the best dev BLEU so far, at the end the rest.
+# The fields of a trial's reports to Tune: the first two during finetuning, the others at the end.
 EVALUATION, BLEU, STATE, SAID = "evaluation", "best_dev_bleu", "state", "said"
-# A share of a resource that every cluster's head has, and nothing else.
+# A share of a resource that only the head of a cluster has.
 RESOURCES = {"node:__internal_head__": 0.001}
 
 
@@ -57,12 +57,12 @@ def run_trial(
         steps = trial_steps(pipeline, TrialResult(config["number"], config["values"]))
         watcher = Watcher(tune.report)
         run(store, steps.targets, runtime, [watcher], address=address, provenance=provenance)
-        said = [*watcher.warnings, *steps.remarks(store)]
-        tune.report({STATE: "finished", SAID: "; ".join(said), **steps.objectives(store)})
-    except UserError as mistake:
-        tune.report({STATE: "refused", SAID: str(mistake)})
-    except SubgraftError as failure:
-        tune.report({STATE: "failed", SAID: str(failure)})
+        remarks = [*watcher.warnings, *steps.remarks(store)]
+        tune.report({STATE: "finished", SAID: "; ".join(remarks), **steps.objectives(store)})
+    except UserError as error:
+        tune.report({STATE: "refused", SAID: str(error)})
+    except SubgraftError as error:
+        tune.report({STATE: "failed", SAID: str(error)})
 
 
 class Watcher(Observer):
@@ -95,7 +95,7 @@ class Watcher(Observer):
 
 
 # More evaluations than any finetuning has, so that ASHA does not end trials at a limit.
-ENDLESS = 10_000
+MAX_EVALUATIONS = 10_000
 
 
 class OptunaSearcher(Searcher):
@@ -109,26 +109,26 @@ class OptunaSearcher(Searcher):
         self._search = search
         self._system = system
         self._study = study_of(search, known.values())
-        self._again = deque(to_do_again(known))
+        self._unfinished = deque(unfinished_trials(known))
         self._grid = deque(_untried(search, system, known))
         self._last = max(known, default=0)
-        self._asked: dict[str, optuna.Trial] = {}
+        self._trials: dict[str, optuna.Trial] = {}
 
     def suggest(self, trial_id: str) -> dict[str, Any]:
-        if self._again:
-            trial = self._again.popleft()
-            self._study.enqueue_trial(dict(trial.values))
-            number = trial.number
+        if self._unfinished:
+            unfinished = self._unfinished.popleft()
+            self._study.enqueue_trial(dict(unfinished.values))
+            number = unfinished.number
         else:
             if self._grid:
                 self._study.enqueue_trial(self._grid.popleft())
             self._last += 1
             number = self._last
-        self._asked[trial_id], values = ask(self._study, self._search, self._system)
+        self._trials[trial_id], values = ask(self._study, self._search, self._system)
         return {"number": number, "values": values}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        trial, result = self._asked.pop(trial_id), result or {}
+        trial, result = self._trials.pop(trial_id), result or {}
         if result.get(STATE) == "finished":
             self._study.tell(trial, [result[name] for name in self._search.objectives])
         elif error or STATE in result or BLEU not in result:
@@ -166,36 +166,36 @@ def scheduler(search: SearchSettings, known: Mapping[int, TrialResult]) -> Trial
         time_attr=EVALUATION,
         metric=BLEU,
         mode="max",
-        max_t=ENDLESS,
+        max_t=MAX_EVALUATIONS,
         grace_period=settings.grace_evaluations,
         reduction_factor=settings.reduction_factor,
     )
-    nobody: Any = None  # asks for a controller, and does not use it
+    controller: Any = None  # required, and not used
     for trial in ended(tuple(known.values())):
-        past: Any = SimpleNamespace(trial_id=trial.name)
-        asha.on_trial_add(nobody, past)
+        past_trial: Any = SimpleNamespace(trial_id=trial.name)
+        asha.on_trial_add(controller, past_trial)
         for evaluation, bleu in trial.curve:
-            asha.on_trial_result(nobody, past, {EVALUATION: evaluation, BLEU: bleu})
+            asha.on_trial_result(controller, past_trial, {EVALUATION: evaluation, BLEU: bleu})
     return asha
 
 
 def tune_trials(
     pipeline: Pipeline, recorder: Recorder, folder: Path, home: Path, address: str | None, provenance: Provenance
 ) -> None:
-    """Run the trials that are missing on the Ray that is up. Raises TuneError."""
-    search, known = searched(pipeline), recorder.trials
+    """Run the missing trials on the running Ray cluster. Raises TuneError."""
+    search, known = search_settings(pipeline), recorder.trials
     execute = tune.with_parameters(run_trial, pipeline=pipeline, home=home, address=address, provenance=provenance)
     tuner = Tuner(
         tune.with_resources(execute, tune.PlacementGroupFactory([RESOURCES])),
         tune_config=TuneConfig(
             search_alg=OptunaSearcher(search, template(pipeline), known),
             scheduler=scheduler(search, known),
-            num_samples=wanted(pipeline) - len(ended(tuple(known.values()))),
+            num_samples=planned_trials(pipeline) - len(ended(tuple(known.values()))),
             max_concurrent_trials=search.concurrent,
             reuse_actors=True,  # a process takes seconds to import what trials need
             trial_dirname_creator=_directory,
         ),
-        run_config=RunConfig(name="tune", storage_path=str(folder), verbose=0, callbacks=[_Telling(recorder)]),
+        run_config=RunConfig(name="tune", storage_path=str(folder), verbose=0, callbacks=[_RecorderCallback(recorder)]),
     )
     tuner.fit()
 
@@ -204,7 +204,7 @@ def _directory(trial: Trial) -> str:
     return f"trial-{trial.config['number']}-{trial.trial_id}"
 
 
-class _Telling(Callback):
+class _RecorderCallback(Callback):
     """Passes Tune's events to the recorder."""
 
     def __init__(self, recorder: Recorder) -> None:

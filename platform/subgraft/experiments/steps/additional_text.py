@@ -31,7 +31,7 @@ class AdditionalTextSteps:
         """The objective of the additional text for this use; None without one."""
         experiment = self.experiment
         if use == "denoised":
-            denoising = next(each for each in experiment.upstream.objectives if each.denoises)
+            denoising = next(candidate for candidate in experiment.upstream.objectives if candidate.denoises)
             return cast(TaskObjectiveSettings, denoising)  # finetuning can continue it
         if use == "lines":
             return experiment.finetuned_on
@@ -64,13 +64,13 @@ class AdditionalTextSteps:
             text_objective=self.objective(system.embedding_warmup),
         )
         inputs = {"model": transfer, "corpus": self._inputs.downstream_corpus, "upstream": upstream}
-        name = transfer.name.replace("transfer", "rows first of", 1)
         inputs |= self.inputs_for(system, system.embedding_warmup)
+        name = transfer.name.replace("transfer", "rows first of", 1)
         return with_engine(Step(stages.EMBEDDING_WARMUP, name, recipe, inputs, transfer.labels))
 
     @property
     def copies(self) -> dict[str, Step]:
-        """The input `synthetic` of steps that learn a decoder's rows: target text with the sources that it lacks."""
+        """The input `synthetic` of steps that learn a decoder's rows: target text, copied as its own sources."""
         return {"synthetic": self._copied} if self._inputs.text_on("target") else {}
 
     @cached_property

@@ -1,6 +1,6 @@
-"""Back-translated text: the models that translate it, and the rounds in which these train on each other's text.
+"""Back-translated text, the models that translate it, and the rounds in which these train on each other's text.
 
-Or in which one model trains on its own, of both languages and without any pairs.
+In unsupervised rounds, a single model of both languages trains on its own translations, without any pairs.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ _NAMES: dict[TextSide, str] = {"source": "forward", "target": "reverse"}
 
 
 class BackTranslationSteps:
-    """The rounds of back-translation, which all systems and seeds share: models and text have the old vocabularies.
+    """The rounds of back-translation, shared by all systems and seeds since they use the upstream vocabularies.
 
     A model after r rounds has trained on the text of round r, and a text of round r is translated by a model after
-    r - 1 rounds. After no round, models have trained on the task's pairs alone.
+    r - 1 rounds. After zero rounds, models have trained on the task's pairs alone.
     """
 
     def __init__(self, inputs: InputSteps, models: ModelSteps) -> None:
         self.experiment = inputs.experiment
         self._inputs = inputs
         self._models = models
-        # Dictionaries, since a search sends the object to its trials.
+        # Dictionaries, as a search pickles this object for its trials.
         self._texts: dict[tuple[TextSide, int], Step[BackTranslatedRecipe]] = {}
         self._finetuned: dict[tuple[TextSide, int], Step] = {}
 
     def pairs(self, rounds: int) -> Step[BackTranslatedRecipe]:
-        """The pairs of the last of so many rounds, for the task's models.
+        """The pairs of the last of `rounds` rounds, for the task's models.
 
         Raises UserError for a configured model that is known not to translate this way, and for a checkpoint that
         cannot spell the tag.
@@ -58,20 +58,20 @@ class BackTranslationSteps:
         return self._text("target", rounds)
 
     def model(self, reads: TextSide, rounds: int) -> Step:
-        """The model that reads a side of the task, after so many rounds."""
+        """The model that reads a side of the task, after a number of rounds."""
         key = reads, rounds
         if key not in self._finetuned:
-            self._finetuned[key] = self._after(reads, rounds)
+            self._finetuned[key] = self._finetuned_model(reads, rounds)
         return self._finetuned[key]
 
     def _text(self, side: TextSide, number: int) -> Step[BackTranslatedRecipe]:
         """Pairs whose targets are the text of a side, in a round."""
         key = side, number
         if key not in self._texts:
-            self._texts[key] = self._translated(side, number)
+            self._texts[key] = self._translation(side, number)
         return self._texts[key]
 
-    def _translated(self, side: TextSide, number: int) -> Step[BackTranslatedRecipe]:
+    def _translation(self, side: TextSide, number: int) -> Step[BackTranslatedRecipe]:
         experiment, text = self.experiment, self._inputs.text
         assert text is not None  # validation requires it
         settings, model = experiment.back_translation, self.model(side, number - 1)
@@ -90,14 +90,14 @@ class BackTranslationSteps:
         inputs = {"text": text, "model": model}
         return with_engine(Step(stages.BACK_TRANSLATED, _in_round(name, number, 2), recipe, inputs))
 
-    def _after(self, reads: TextSide, rounds: int) -> Step:
-        named = self.experiment.back_translation.model
-        if reads == "target" and named is not None and not rounds:
-            return self._imported(named)
+    def _finetuned_model(self, reads: TextSide, rounds: int) -> Step:
+        path = self.experiment.back_translation.model
+        if reads == "target" and path is not None and not rounds:
+            return self._imported(path)
         experiment = self.experiment
         recipe = FinetuneRecipe(
             languages=self._languages(reads),
-            training=_of_whole_model(experiment.finetune, "back-translated" if rounds else None),
+            training=_full_finetuning(experiment.finetune, "back-translated" if rounds else None),
             seed=experiment.upstream.seed,
             objective=experiment.finetuned_on,
             text_objective=TranslationSettings() if rounds else None,
@@ -108,8 +108,8 @@ class BackTranslationSteps:
         return with_engine(Step(stages.FINETUNE, name, recipe, inputs))
 
     def _languages(self, reads: TextSide) -> Languages:
-        own = self.experiment.languages
-        return own if reads == "source" else own.reversed
+        languages = self.experiment.languages
+        return languages if reads == "source" else languages.reversed
 
     def _corpus(self, reads: TextSide) -> Step:
         corpus = self._inputs.downstream_corpus
@@ -119,18 +119,18 @@ class BackTranslationSteps:
         """The model before any finetuning: for the reverse direction a configured one, or else one pretrained here."""
         if reads == "source":
             return self._models.ready_to_translate(self._models.pretrained)
-        named = self.experiment.back_translation.model
-        return self._pretrained_back if named is None else self._imported(named)
+        path = self.experiment.back_translation.model
+        return self._pretrained_reverse if path is None else self._imported(path)
 
-    def _imported(self, named: str) -> Step:
-        model = self._inputs.model_named(named)
+    def _imported(self, path: str) -> Step:
+        model = self._inputs.locate_model(path)
         directory = require_model(model)
         _require_reverse(directory, self.experiment.languages.reversed, self.experiment.finetuned_on)
-        return from_checkpoint(f"reverse model {named}", model, directory)
+        return from_checkpoint(f"reverse model {path}", model, directory)
 
     @cached_property
-    def _pretrained_back(self) -> Step:
-        """Pretrained from target to source like the upstream model, which itself serves if it has no direction."""
+    def _pretrained_reverse(self) -> Step:
+        """Pretrained from target to source like the upstream model, or that model itself if it has no direction."""
         upstream = self._models.pretrained
         if not self.experiment.upstream.translates:
             return self._models.ready_to_translate(upstream)
@@ -145,10 +145,10 @@ class BackTranslationSteps:
 
     def _require_tag(self, rounds: int) -> None:
         """Check the tag in a checkpoint's unchanged vocabularies; learnt vocabularies are checked when used."""
-        experiment, named = self.experiment, self.experiment.upstream.checkpoint
-        if not experiment.back_translation.tag or named is None:
+        experiment, checkpoint = self.experiment, self.experiment.upstream.checkpoint
+        if not experiment.back_translation.tag or checkpoint is None:
             return
-        tokenizers, where = self._inputs.checkpoint_tokenizers, f"upstream.checkpoint: {named}"
+        tokenizers, where = self._inputs.checkpoint_tokenizers, f"upstream.checkpoint: {checkpoint}"
         if "encoder" not in experiment.sides or rounds > 1:
             require_tag(tokenizers["encoder"], where)
         if rounds > 1 and experiment.back_translation.model is None:
@@ -156,49 +156,54 @@ class BackTranslationSteps:
 
 
 def _in_round(name: str, number: int, first: int) -> str:
-    """The name with the round from the `first` numbered one on."""
+    """The name, with the round's number from round `first` on."""
     return name if number < first else f"{name}, round {number}"
 
 
-def _of_whole_model(training: FinetuneSettings, text: TextUse | None) -> FinetuneSettings:
+def _full_finetuning(training: FinetuneSettings, text: TextUse | None) -> FinetuneSettings:
     """The systems' finetuning without settings for new rows or for a part of the model."""
-    whole = System(name="whole", vocabulary="upstream", train="all", text=text).finetuning(training)
-    return whole.model_copy(update={"embedding_learning_rate": None})
+    settings = System(name="whole", vocabulary="upstream", train="all", text=text).finetuning(training)
+    return settings.model_copy(update={"embedding_learning_rate": None})
 
 
 def _reversed(corpus: Step, languages: Languages) -> Step[ReversedRecipe]:
     return Step(stages.REVERSED, f"{corpus.name}, reversed", ReversedRecipe(languages=languages), {"corpus": corpus})
 
 
-def _require_reverse(directory: Path, wanted: Languages, objective: TaskObjectiveSettings) -> None:
-    """Raises UserError for a model that does not translate, or from or into another language than is wanted.
+def _require_reverse(directory: Path, required: Languages, objective: TaskObjectiveSettings) -> None:
+    """Raises UserError for a model that does not translate, or not between the required languages.
 
     objective: the objective of models that translate.
     """
     config, where = read_config(directory), f"{WHERE}: {directory}"
     family = family_of(config)
     if objective.kind not in family.objectives:
-        hint = f"Give an encoder-decoder that translates from {wanted.source} to {wanted.target}."
+        hint = f"Give an encoder-decoder that translates from {required.source} to {required.target}."
         raise UserError(f"a {family.model_type} model does not translate", where=where, hint=hint)
     tokenizers = load_tokenizers(directory)
-    form = partial(family.sequence_format, config, tokenizers["encoder"], tokenizers["decoder"])
-    marked, known = form(wanted), checkpoint_languages(directory)
-    if known is not None and _plain(known)[1] == _plain(wanted)[1] and form(known) != marked:
-        return  # it marks its sources: one of another language than it was finetuned on is zero-shot
-    if known is not None and _plain(known) != _plain(wanted):
+    format_of = partial(family.sequence_format, config, tokenizers["encoder"], tokenizers["decoder"])
+    required_format, trained = format_of(required), checkpoint_languages(directory)
+    if (
+        trained is not None
+        and _primary_codes(trained)[1] == _primary_codes(required)[1]
+        and format_of(trained) != required_format
+    ):
+        return  # it marks the source language, so that another one than in its finetuning is zero-shot
+    if trained is not None and _primary_codes(trained) != _primary_codes(required):
         raise UserError(
-            f"a model from {known.source} to {known.target}, but one from {wanted.source} to {wanted.target} is needed",
+            f"a model from {trained.source} to {trained.target}, "
+            f"but one from {required.source} to {required.target} is needed",
             where=where,
         )
 
 
-def _plain(languages: Languages) -> list[str]:
+def _primary_codes(languages: Languages) -> list[str]:
     """Both codes without a script or country: en_XX is en."""
     return [code.replace("-", "_").split("_")[0] for code in (languages.source, languages.target)]
 
 
 class UnsupervisedSteps:
-    """Each round is two texts, translated by the model of the round before, and a training on both."""
+    """In each round, the model of the previous round translates text of both languages, and is trained on both."""
 
     def __init__(self, inputs: InputSteps) -> None:
         self.experiment = inputs.experiment
@@ -219,26 +224,26 @@ class UnsupervisedSteps:
     def _round(self, system: System, seed: int, model: Step, number: int, rounds: int) -> Step[UnsupervisedRecipe]:
         experiment = self.experiment
         training = experiment.unsupervised.training(system.finetuning(experiment.finetune))
-        own_rate = training.applied_embedding_learning_rate is not None
+        has_embedding_rate = training.applied_embedding_learning_rate is not None
         recipe = UnsupervisedRecipe(
             languages=experiment.languages,
             training=training,
             seed=seed,
-            embedding_learning_rate_sides=experiment.sides if own_rate else (),
+            embedding_learning_rate_sides=experiment.sides if has_embedding_rate else (),
             text_objective=TranslationSettings(),
         )
         inputs = {
             "model": model,
             "corpus": self._inputs.downstream_corpus,
-            "synthetic": self._translated("target", model, seed, number),
-            "synthetic/reversed": self._translated("source", model, seed, number),
+            "synthetic": self._translation("target", model, seed, number),
+            "synthetic/reversed": self._translation("source", model, seed, number),
         }
         labels = {"system": system.name, "seed": str(seed)}
         name = f"finetune {system.name} seed {seed}" + (f", round {number}" if number < rounds else "")
         return with_engine(Step(stages.UNSUPERVISED, name, recipe, inputs, labels))
 
-    def _translated(self, side: TextSide, model: Step, seed: int, number: int) -> Step[BackTranslatedRecipe]:
-        """Lines of a side with their translations as sources."""
+    def _translation(self, side: TextSide, model: Step, seed: int, number: int) -> Step[BackTranslatedRecipe]:
+        """Lines of a side as targets, with their translations as sources."""
         experiment, text = self.experiment, self._inputs.text
         settings, languages = experiment.unsupervised, experiment.languages
         assert text is not None  # validation requires it
@@ -259,17 +264,17 @@ class UnsupervisedSteps:
         return with_engine(Step(stages.BACK_TRANSLATED, name, recipe, {"text": text, "model": model}))
 
     def _require_codes(self) -> None:
-        named, languages = self.experiment.upstream.checkpoint, self.experiment.languages
-        if named is None:
+        checkpoint, languages = self.experiment.upstream.checkpoint, self.experiment.languages
+        if checkpoint is None:
             return
         directory = require_model(self._inputs.checkpoint.recipe.model)
         config, tokenizers = read_config(directory), self._inputs.checkpoint_tokenizers
         family, decoder = family_of(config), tokenizers["decoder"]
         encoder = tokenizers.get("encoder", decoder)
-        forms = [family.sequence_format(config, encoder, decoder, pair) for pair in (languages, languages.reversed)]
-        if forms[0] == forms[1]:
+        formats = [family.sequence_format(config, encoder, decoder, pair) for pair in (languages, languages.reversed)]
+        if formats[0] == formats[1]:
             raise UserError(
                 f"a {family.model_type} model without language codes writes one language only",
-                where=f"upstream.checkpoint: {named}",
+                where=f"upstream.checkpoint: {checkpoint}",
                 hint="An unsupervised system needs a model of both languages, such as an mBART.",
             )

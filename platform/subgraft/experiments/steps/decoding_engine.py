@@ -29,50 +29,50 @@ from subgraft.pipeline.recipes.recipe import (
 from subgraft.pipeline.recipes.training import FinetuneRecipe, PretrainRecipe
 from subgraft.pipeline.stages.stage import R
 
-# A size that does not affect a family's answers; a new model's configuration needs some value.
+# A new model's configuration needs sizes; which ones does not affect what CTranslate2 supports.
 _ANY_SIZE = 100
 
 
 def with_engine(step: Step[R]) -> Step[R]:
     """The step, with transformers in place of CTranslate2 if that does not support its model.
 
-    So a recipe names the engine that really writes its texts.
+    So a recipe names the engine that in fact generates its texts.
     """
     recipe: Recipe = step.recipe
     if isinstance(recipe, EvaluateRecipe):
-        # Only transformers draws texts, predicts labels and ends outputs at another token than the model's.
+        # Only transformers samples texts, predicts labels and ends outputs at another token than the model's.
         objective = recipe.objective
-        alone = objective.source is not None or objective.kind == "chat" or objective.understands
-        alone = alone or objective.needs_documents
-        if recipe.evaluation.engine == "ctranslate2" and (alone or not _has(step.inputs["model"])):
+        transformers_only = objective.source is not None or objective.kind == "chat" or objective.understands
+        transformers_only = transformers_only or objective.needs_documents
+        if recipe.evaluation.engine == "ctranslate2" and (transformers_only or not _is_supported(step.inputs["model"])):
             evaluation = recipe.evaluation.model_copy(update={"engine": "transformers"})
-            return _changed(step, evaluation=evaluation)
+            return _with_changes(step, evaluation=evaluation)
     elif isinstance(recipe, BackTranslatedRecipe):
-        if recipe.engine == "ctranslate2" and not _has(step.inputs["model"]):
-            return _changed(step, engine="transformers")
+        if recipe.engine == "ctranslate2" and not _is_supported(step.inputs["model"]):
+            return _with_changes(step, engine="transformers")
     elif (
         isinstance(recipe, FinetuneRecipe | PretrainRecipe)
         and recipe.training.dev_engine == "ctranslate2"
-        and not (_translates_on_dev(recipe) and _has(step))
+        and not (_translates_on_dev(recipe) and _is_supported(step))
     ):
-        return _changed(step, training=recipe.training.model_copy(update={"dev_engine": "transformers"}))
+        return _with_changes(step, training=recipe.training.model_copy(update={"dev_engine": "transformers"}))
     return step
 
 
-def left_to_transformers(asked: bool, steps: Sequence[Step]) -> list[str]:
+def left_to_transformers(configured: bool, steps: Sequence[Step]) -> list[str]:
     """A line if CTranslate2 is configured and some evaluations use transformers."""
     names = [
         step.name
         for step in steps
-        if asked and isinstance(step.recipe, EvaluateRecipe) and step.recipe.evaluation.engine == "transformers"
+        if configured and isinstance(step.recipe, EvaluateRecipe) and step.recipe.evaluation.engine == "transformers"
     ]
     if not names:
         return []
-    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return [f"evaluation.engine: CTranslate2 has no such models, so transformers does: {shown}"]
+    listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return [f"evaluation.engine: CTranslate2 has no such models, so transformers does: {listed}"]
 
 
-def _changed(step: Step[R], **changes: Any) -> Step[R]:
+def _with_changes(step: Step[R], **changes: Any) -> Step[R]:
     return replace(step, recipe=step.recipe.model_copy(update=changes))
 
 
@@ -80,13 +80,13 @@ def _translates_on_dev(recipe: FinetuneRecipe | PretrainRecipe) -> bool:
     """Whether dev scores need translations, by a model without adapters, which CTranslate2 does not support."""
     if isinstance(recipe, FinetuneRecipe):
         objective = recipe.objective
-        alone = objective.understands or objective.needs_documents
-        return objective.needs_pairs and not alone and recipe.training.train != "adapters"
+        transformers_only = objective.understands or objective.needs_documents
+        return objective.needs_pairs and not transformers_only and recipe.training.train != "adapters"
     return any(objective.needs_pairs for objective in recipe.objectives)
 
 
 def require_context(model: Step, where: str) -> None:
-    """Raise UserError if the model that a step makes cannot read sentences before. where: the setting."""
+    """Raises UserError if the model that a step makes cannot read preceding sentences. where: the setting."""
     config = _config(model)
     try:
         family_of(config).with_context(config, 1, 0)
@@ -94,14 +94,14 @@ def require_context(model: Step, where: str) -> None:
         raise UserError(error.what, where=where, hint=error.hint) from None
 
 
-def _has(step: Step) -> bool:
+def _is_supported(step: Step) -> bool:
     """Whether CTranslate2 supports the step's model."""
     config = _config(step)
     return family_of(config).runs_in_ctranslate2(config)
 
 
 def _config(step: Step) -> Mapping[str, Any]:
-    """config.json of the model that a step makes, except the sizes of its vocabularies."""
+    """config.json of the model that a step makes, with arbitrary vocabulary sizes."""
     change = step.recipe.model_change
     match change.before if isinstance(change, WithNextSentence) else change:
         case FromCheckpoint(checkpoint):

@@ -24,7 +24,7 @@ from subgraft.pipeline.recipes.vocabularies import StaticEmbeddingsRecipe
 
 
 class EmbeddingSteps:
-    """The embeddings of new tokens: trained generators, static embeddings, learnt rows, and the transfer itself."""
+    """Embeddings of new tokens: trained generators, static embeddings, learnt rows, and the transfer itself."""
 
     def __init__(self, inputs: InputSteps, vocabularies: VocabularySteps, text: AdditionalTextSteps) -> None:
         self.experiment = inputs.experiment
@@ -33,14 +33,14 @@ class EmbeddingSteps:
         self._text = text
 
     def transfer(self, system: System, seed: int, model: Step, generator: Step | None) -> Step[TransferRecipe]:
-        method = system.initialiser or "mean"  # of a trimmed vocabulary, which has no rows to make
+        method = system.initialiser or "mean"  # unused with a trimmed vocabulary, which has no new rows
         facts = initialiser_info(system.initialiser)
         seeded = facts.seeded
         recipe = TransferRecipe(
             method=method,
             sides=self.experiment.sides,
             max_similar=self.experiment.generator.max_similar,
-            # Initialisers without randomness are given one seed, so that all seeds share the transfer.
+            # Deterministic initialisers always get seed 0, so that all seeds share the transfer.
             seed=seed if seeded else 0,
             package=package_of(method),
             donor=system.donor.mapping_settings if facts.donor and system.donor else None,
@@ -49,7 +49,7 @@ class EmbeddingSteps:
         )
         inputs = {"model": model}
         vocabularies = self._vocabularies.of_system(system)
-        inputs |= self._by_side(vocabularies)
+        inputs |= self._vocabulary_inputs(vocabularies)
         inputs |= {"generator": generator} if generator and facts.trained else {}
         if facts.static:
             sides = self.experiment.sides
@@ -68,8 +68,8 @@ class EmbeddingSteps:
             return None
         if not system.trains_network:
             return self._mixing(system, model)
-        trained = self.experiment.network.trained
-        return self._network(system, model) if trained is None else self._imported(trained)
+        directory = self.experiment.network.trained
+        return self._network(system, model) if directory is None else self._imported(directory)
 
     def _mixing(self, system: System, model: Step) -> Step:
         experiment = self.experiment
@@ -86,7 +86,7 @@ class EmbeddingSteps:
         )
         inputs = {"model": model, "corpus": self._inputs.upstream_corpus}
         if experiment.generator.resegmentation.match:
-            inputs |= self._by_side(self._vocabularies.of_system(system))
+            inputs |= self._vocabulary_inputs(self._vocabularies.of_system(system))
         return Step(stages.GENERATOR, f"generator {system.name}", recipe, inputs)
 
     def _network(self, system: System, model: Step) -> Step:
@@ -106,7 +106,7 @@ class EmbeddingSteps:
         return Step(stages.NETWORK, "network", recipe, {"model": model, "corpus": self._inputs.upstream_corpus})
 
     def _imported(self, path: str) -> Step:
-        """A network that was trained before, brought into the store."""
+        """A previously trained network, imported into the store."""
         directory = self._inputs.path(path)
         digest = hashlib.sha256()
         for name in recipes.NETWORK_FILES:
@@ -138,13 +138,13 @@ class EmbeddingSteps:
         }
         return Step(stages.STATIC, f"{recipe.algorithm} embeddings of the {side}", recipe, inputs)
 
-    def _donor(self, system: str, named: str) -> Step:
-        """The donor's model, brought into the store. Raises UserError for one that cannot be read."""
-        model = self._inputs.model_named(named)
+    def _donor(self, system: str, name: str) -> Step:
+        """The donor's model, imported into the store. Raises UserError for one that cannot be read."""
+        model = self._inputs.locate_model(name)
         try:
-            return from_checkpoint(f"donor {named}", model, require_model(model))
+            return from_checkpoint(f"donor {name}", model, require_model(model))
         except UserError as error:
-            raise UserError(f"{named}: {error.what}", where=f"system {system}, donor.model", hint=error.hint) from None
+            raise UserError(f"{name}: {error.what}", where=f"system {system}, donor.model", hint=error.hint) from None
 
     def _learnt(
         self,
@@ -163,9 +163,9 @@ class EmbeddingSteps:
             case "vocadt":
                 return self._vocadt(model, vocabularies)
             case "likelihood-matching":
-                return self._matched(system, model, vocabularies["decoder"], generator)
+                return self._likelihood_matching(system, model, vocabularies["decoder"], generator)
 
-    def _by_side(self, vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
+    def _vocabulary_inputs(self, vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
         """Vocabularies as inputs of a step."""
         return {f"vocabulary/{side}": vocabularies[side] for side in self.experiment.sides}
 
@@ -198,7 +198,7 @@ class EmbeddingSteps:
 
     def _distilled_text(self, model: Step, vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
         """The inputs of a step that reads the task's text in both segmentations."""
-        inputs = {"model": model, "corpus": self._inputs.downstream_corpus, **self._by_side(vocabularies)}
+        inputs = {"model": model, "corpus": self._inputs.downstream_corpus, **self._vocabulary_inputs(vocabularies)}
         inputs |= self._inputs.text_on("source") if "encoder" in self.experiment.sides else {}
         inputs |= self._text.copies if "decoder" in self.experiment.sides else {}
         return inputs
@@ -214,10 +214,10 @@ class EmbeddingSteps:
             seed=experiment.upstream.seed,
             max_train_examples=experiment.finetune.max_train_examples,
         )
-        inputs = {"model": model, "corpus": self._inputs.downstream_corpus, **self._by_side(vocabularies)}
+        inputs = {"model": model, "corpus": self._inputs.downstream_corpus, **self._vocabulary_inputs(vocabularies)}
         return Step(stages.VOCADT, "vocadt", recipe, inputs)
 
-    def _matched(self, system: System, model: Step, vocabulary: Step, generator: Step | None) -> Step:
+    def _likelihood_matching(self, system: System, model: Step, vocabulary: Step, generator: Step | None) -> Step:
         """Rows of the decoder's new tokens, by likelihood matching; all seeds share them."""
         experiment = self.experiment
         assert experiment.likelihood_matching_training is not None
@@ -236,5 +236,5 @@ class EmbeddingSteps:
 
 
 def _training(training: TrainingSettings, system: System) -> TrainingSettings:
-    """The generator's training, for as many steps as the system says."""
+    """The generator's training, with the number of steps that the system configures, if any."""
     return training.model_copy(update={"max_steps": system.generator_steps}) if system.generator_steps else training

@@ -30,7 +30,7 @@ from subgraft.pipeline.recipes.vocabularies import GapRecipe
 
 
 class EvaluationSteps:
-    """Evaluations, each if the experiment asks for it."""
+    """Evaluations; optional ones only if the experiment configures them."""
 
     def __init__(self, inputs: InputSteps, vocabularies: VocabularySteps, models: ModelSteps) -> None:
         self.experiment = inputs.experiment
@@ -51,8 +51,9 @@ class EvaluationSteps:
 
     @cached_property
     def _texts_of_languages(self) -> dict[str, Step]:
-        """Inputs with text of all languages, where a system might write another than it is asked for: with several
-        directions, and where none are paired.
+        """Inputs with text of all languages, by which outputs in a wrong language are recognised.
+
+        Empty unless systems might write one: with several directions, or without parallel training text.
         """
         experiment, inputs = self.experiment, self._inputs
         unsupervised = any(system.unsupervised for system in experiment.systems)
@@ -61,7 +62,7 @@ class EvaluationSteps:
         upstream = [inputs.upstream_corpus] if experiment.upstream.corpus else []
         texts = [inputs.text] if inputs.text else []
         steps = dict.fromkeys([inputs.downstream_corpus, *inputs.direction_corpora.values(), *texts, *upstream])
-        return {f"{LANGUAGE_TEXT}{place:04}": step for place, step in enumerate(steps)}
+        return {f"{LANGUAGE_TEXT}{index:04}": step for index, step in enumerate(steps)}
 
     def scores(self, finetune: Step[FinetuneRecipe]) -> Step[EvaluateRecipe]:
         experiment, labels = self.experiment, finetune.labels
@@ -80,30 +81,34 @@ class EvaluationSteps:
     def on_directions(self, finetune: Step, first: Step[EvaluateRecipe]) -> dict[str, Step[EvaluateRecipe]]:
         """An evaluation on each direction by its name; empty without directions.
 
-        first: that on the first direction, which is the task's. On others neither speed nor calibration is measured.
+        first: the evaluation on the first direction, the task's. On others, speed and calibration are not measured.
         """
         corpora, labels = self._inputs.direction_corpora, finetune.labels
-        scored = first.recipe.evaluation.model_copy(update={"calibration": False})
+        measurement = first.recipe.evaluation.model_copy(update={"calibration": False})
         evaluations = dict[str, Step[EvaluateRecipe]]()
-        for each in self.experiment.directions:
-            if corpora[each.name] is self._inputs.downstream_corpus:
-                evaluations[each.name] = first
+        for direction in self.experiment.directions:
+            if corpora[direction.name] is self._inputs.downstream_corpus:
+                evaluations[direction.name] = first
                 continue
-            changes = {"languages": each.languages, "evaluation": scored, "speed": False}
-            name = f"evaluate {labels['system']} seed {labels['seed']} on {each.name}"
-            inputs = {"model": finetune, "corpus": corpora[each.name], **self._texts_of_languages}
+            changes = {"languages": direction.languages, "evaluation": measurement, "speed": False}
+            name = f"evaluate {labels['system']} seed {labels['seed']} on {direction.name}"
+            inputs = {"model": finetune, "corpus": corpora[direction.name], **self._texts_of_languages}
             step = Step(
-                stages.EVALUATE, name, first.recipe.model_copy(update=changes), inputs, {TEST_SET: each.name, **labels}
+                stages.EVALUATE,
+                name,
+                first.recipe.model_copy(update=changes),
+                inputs,
+                {TEST_SET: direction.name, **labels},
             )
-            evaluations[each.name] = with_engine(step)
+            evaluations[direction.name] = with_engine(step)
         return evaluations
 
     def seen(self, finetune: Step) -> dict[str, Step[SeenPairsRecipe]]:
-        """How many test pairs of each direction the trainings behind a model read, in any corpus."""
+        """The test pairs of each direction that occur in the training text of the model and of those it starts from."""
         recipe = SeenPairsRecipe(test_sentences=self.experiment.evaluation.test_sentences)
-        read = [step for step in in_order([finetune]) if isinstance(step.recipe, CORPORA)]
+        texts = [step for step in in_order([finetune]) if isinstance(step.recipe, CORPORA)]
         training = {
-            f"training/{place}": step for place, step in enumerate(sorted(read, key=lambda each: each.fingerprint))
+            f"training/{index}": step for index, step in enumerate(sorted(texts, key=lambda step: step.fingerprint))
         }
         return {
             name: Step(
@@ -113,7 +118,7 @@ class EvaluationSteps:
         }
 
     def likelihood(self, finetune: Step, labels: Mapping[str, str]) -> Step:
-        """Bits of the test references; every system's by the new tokens of the one downstream vocabulary."""
+        """Bits of the test references; for every system, split by the new tokens of the same downstream vocabulary."""
         experiment = self.experiment
         recipe = LikelihoodRecipe(languages=experiment.languages, test_sentences=experiment.evaluation.test_sentences)
         inputs = {
@@ -139,30 +144,30 @@ class EvaluationSteps:
         )
         recipe = EvaluateRecipe(languages=self.experiment.upstream_languages, evaluation=evaluation, speed=False)
 
-        def evaluated(model: Step, **labels: str) -> Step:
+        def evaluation_of(model: Step, **labels: str) -> Step:
             inputs = {"model": model, "corpus": self._inputs.upstream_corpus}
             name = f"evaluate {model.name} on the upstream test set"
             return with_engine(Step(stages.EVALUATE, name, recipe, inputs, {TEST_SET: "upstream", **labels}))
 
-        after = evaluated(finetune, system=system.name, seed=str(seed))
+        after = evaluation_of(finetune, system=system.name, seed=str(seed))
         evaluations: dict[Moment, Step] = {"upstream_after": after}
         if pretrained:
-            evaluations["upstream_before"] = evaluated(pretrained)
+            evaluations["upstream_before"] = evaluation_of(pretrained)
         return evaluations
 
     def intrinsic(self, system: System, transfer: Step[TransferRecipe]) -> Step | None:
-        """The quality of a transfer on tokens whose rows are known, with the transfer's inputs."""
+        """The quality of a transfer on held-out tokens, whose rows are known; it has the transfer's inputs."""
         sample = self.experiment.intrinsic
         if sample is None or initialiser_info(system.initialiser).learnt_by:  # there, only new tokens' rows are learnt
             return None
-        made = transfer.recipe
+        transfer_recipe = transfer.recipe
         recipe = IntrinsicRecipe(
-            method=made.method,
-            sides=made.sides,
-            max_similar=made.max_similar,
-            seed=made.seed,
-            package=made.package,
-            donor=made.donor,
+            method=transfer_recipe.method,
+            sides=transfer_recipe.sides,
+            max_similar=transfer_recipe.max_similar,
+            seed=transfer_recipe.seed,
+            package=transfer_recipe.package,
+            donor=transfer_recipe.donor,
             sample=sample,
         )
         name = transfer.name.replace("transfer", "intrinsic quality of", 1)

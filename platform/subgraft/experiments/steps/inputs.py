@@ -65,36 +65,33 @@ class InputSteps:
         """A path of the configuration."""
         return self.base / path
 
-    def model_named(self, named: str) -> str:
-        """A model of the configuration: a directory relative to it, or else a hub id."""
-        path = self.path(named)
-        return str(path) if path.is_dir() else named
+    def locate_model(self, name: str) -> str:
+        """A model of the configuration: the path of a directory relative to it, or else a hub id."""
+        path = self.path(name)
+        return str(path) if path.is_dir() else name
 
     @cached_property
     def upstream_corpus(self) -> Step[CorpusRecipe]:
-        """The upstream corpus. Only steps that read it may use this: with a checkpoint there may be none."""
+        """The upstream corpus. Only for steps that read it: with a checkpoint there may be none."""
         upstream = self.experiment.upstream
         assert upstream.corpus is not None  # validation requires it
-        judged = any(objective.needs_dev for objective in upstream.objectives) and self.experiment.pretrains
-        needed: tuple[Split, ...] = ("train", "dev") if judged else ("train",)
+        needs_dev = any(objective.needs_dev for objective in upstream.objectives) and self.experiment.pretrains
+        splits: tuple[Split, ...] = ("train", "dev") if needs_dev else ("train",)
         purpose = ""
         if self.experiment.evaluation.upstream_sentences is not None:
-            needed, purpose = (*needed, "test"), "evaluation.upstream_sentences"
+            splits, purpose = (*splits, "test"), "evaluation.upstream_sentences"
         pairs = any(objective.needs_pairs for objective in upstream.objectives)
         languages = None if upstream.languages == "all" else self.experiment.upstream_languages
-        talks = any(objective.needs_conversations for objective in upstream.objectives)
-        needed_of_texts = ((each.kind, each.needs_annotation) for each in upstream.objectives)
-        about = {str(objective): str(kind) for objective, kind in needed_of_texts if kind}
-        documented = next((each.kind for each in upstream.objectives if each.needs_documents), None)
+        needed = ((objective.kind, objective.needs_annotation) for objective in upstream.objectives)
         return self._corpus(
             upstream.corpus,
             languages,
-            needed,
+            splits,
             purpose,
             pairs=pairs,
-            about=about,
-            chat=talks,
-            documented=documented,
+            annotations={str(objective): str(kind) for objective, kind in needed if kind},
+            chat=any(objective.needs_conversations for objective in upstream.objectives),
+            documented=next((objective.kind for objective in upstream.objectives if objective.needs_documents), None),
         )
 
     @cached_property
@@ -104,15 +101,15 @@ class InputSteps:
         if settings is None:
             return None
         if settings.triples is not None:
-            place = find_file(settings.triples, self.base)
-            read_triples(place)  # a broken line is reported before anything runs
-            recipe = EntityRecipe(digest=file_digest(place), transe=settings.transe, seed=seed, place=str(place))
-            return Step(stages.ENTITIES, f"embeddings of the entities of {place.name}", recipe)
-        place = find(settings.embeddings or "", self.base)
+            path = find_file(settings.triples, self.base)
+            read_triples(path)  # a broken line is reported before anything runs
+            recipe = EntityRecipe(digest=file_digest(path), transe=settings.transe, seed=seed, place=str(path))
+            return Step(stages.ENTITIES, f"embeddings of the entities of {path.name}", recipe)
+        path = find(settings.embeddings or "", self.base)
         digest = hashlib.sha256()
         for name in ENTITY_FILES:
-            digest.update(f"{name} {file_digest(_existing(place, name))}\n".encode())
-        recipe = EntityRecipe(digest=digest.hexdigest(), place=str(place))
+            digest.update(f"{name} {file_digest(_existing(path, name))}\n".encode())
+        recipe = EntityRecipe(digest=digest.hexdigest(), place=str(path))
         return Step(stages.ENTITIES, "imported embeddings of entities", recipe)
 
     @cached_property
@@ -152,8 +149,9 @@ class InputSteps:
 
     @property
     def training_corpora(self) -> dict[str, Step]:
-        """The inputs with all text that the task's vocabularies are learnt on: `corpus`, and one for each further
-        direction with `train: true`. No text of the others is read, so that they stay unseen.
+        """The inputs with all text that the task's vocabularies are learnt from.
+
+        `corpus`, and one for each further direction with `train: true`. The other directions stay unseen.
         """
         further = [each for each in self.experiment.directions[1:] if each.train]
         corpora = self.direction_corpora if further else {}
@@ -161,10 +159,15 @@ class InputSteps:
 
     def corpus_of(self, further: FurtherTask) -> Step[CorpusRecipe]:
         """The corpus of a task that is learnt together with the experiment's own."""
-        learnt = self.experiment.learnt_with(further)
-        pairs = learnt.needs_pairs
+        objective = self.experiment.learnt_with(further)
+        pairs = objective.needs_pairs
         return self._corpus(
-            further.corpus, self.experiment.languages, ("train", "dev"), pairs=pairs, one_text=not pairs, labels=learnt
+            further.corpus,
+            self.experiment.languages,
+            ("train", "dev"),
+            pairs=pairs,
+            one_text=not pairs,
+            labels=objective,
         )
 
     def pairs_of(self, corpus: str) -> Step[CorpusRecipe]:
@@ -178,25 +181,25 @@ class InputSteps:
         return text_step(self.experiment, self.base, self.downstream_corpus)
 
     def text_on(self, *sides: TextSide) -> dict[str, Step]:
-        """The input `text` of a step that is about these sides; none where there is no such text."""
+        """The input `text` of a step about these sides; empty if there is no such text."""
         return {"text": self.text} if self.text and any(side in self.text.recipe.sides for side in sides) else {}
 
     def text_of(self, side: SideName) -> TextSide:
-        """Which text of the task a side of the model reads or writes: where it is of one text, that one."""
+        """The text of the task that a side of the model reads or writes; a task of one text has only a source."""
         return "target" if side == "decoder" and self.experiment.finetuned_on.needs_pairs else "source"
 
     @cached_property
     def checkpoint(self) -> Step[CheckpointRecipe]:
         upstream = self.experiment.upstream
-        named = upstream.checkpoint or ""
-        model = with_revision(self.model_named(named), upstream.revision)
+        name = upstream.checkpoint or ""
+        model = with_revision(self.locate_model(name), upstream.revision)
         directory = require_checkpoint(model, self.experiment)
         body = self.experiment.starts_from_body
         next_sentence = upstream.continue_pretraining and any(each.predicts_next for each in upstream.objectives)
-        step = from_checkpoint(f"checkpoint {named}", model, directory, body=body, next_sentence=next_sentence)
-        new = dict(upstream.new_languages)
-        seed = upstream.seed if DRAWN_LIKE_CODES in new.values() else 0
-        return replace(step, recipe=step.recipe.model_copy(update={"new_languages": new, "seed": seed}))
+        step = from_checkpoint(f"checkpoint {name}", model, directory, body=body, next_sentence=next_sentence)
+        new_languages = dict(upstream.new_languages)
+        seed = upstream.seed if DRAWN_LIKE_CODES in new_languages.values() else 0
+        return replace(step, recipe=step.recipe.model_copy(update={"new_languages": new_languages, "seed": seed}))
 
     @property
     def checkpoint_tokenizers(self) -> dict[SideName, Tokenizer]:
@@ -205,18 +208,22 @@ class InputSteps:
 
     @property
     def language_codes(self) -> tuple[str, ...]:
-        """Language codes of all languages that upstream or downstream text is in, of every direction, each once."""
+        """Language codes of all upstream and downstream text, and of every direction, without duplicates."""
         task, texts = self.experiment.languages, self.upstream_corpus.recipe.texts
         pair = self.experiment.upstream_languages
         upstream = (pair.source, pair.target) if texts is None else tuple(texts.values())
-        named = [code for each in self.experiment.directions for code in (each.source, each.target)]
-        return tuple(dict.fromkeys(code_token(code) for code in (*upstream, task.source, task.target, *named)))
+        direction_codes = [
+            code for direction in self.experiment.directions for code in (direction.source, direction.target)
+        ]
+        return tuple(
+            dict.fromkeys(code_token(code) for code in (*upstream, task.source, task.target, *direction_codes))
+        )
 
     def _corpus(
         self,
         name: str,
         languages: Languages | None,
-        needed: Sequence[Split],
+        splits: Sequence[Split],
         purpose: str = "",
         *,
         pairs: bool,
@@ -224,13 +231,15 @@ class InputSteps:
         source: SourceName | None = None,
         chat: bool = False,
         labels: TaskObjectiveSettings | None = None,
-        about: Mapping[str, str] = MappingProxyType({}),
+        annotations: Mapping[str, str] = MappingProxyType({}),
         documented: str | None = None,
     ) -> Step[CorpusRecipe]:
-        """languages: of the pair that is wanted; every text of the corpus where None.  pairs: whether it must have two
-        sides.  one_text: whether it must have one.  source: the field that its segments need besides texts.
-        chat: whether it must have conversations.  labels: a task, of which it must have examples if that has labels.
-        about: the kind of field that objectives need of each text, by objective.
+        """The step that imports a corpus, which is checked.
+
+        languages: of the pair to read; None reads every text.  splits: the required ones, and `purpose` of the last.
+        pairs: whether it must have two sides.  one_text: whether it must have one.  source: the field that its
+        segments need besides texts.  chat: whether it must have conversations.  labels: a task, of which it must have
+        examples if that has labels.  annotations: by objective, the kind of field that it needs of each text.
         documented: the objective that needs documents, if any.
         """
         experiment = self.experiment
@@ -238,9 +247,9 @@ class InputSteps:
         resolved = resolve(corpus, languages, self.base, pairing=pairing(experiment.question_generation))
         if isinstance(labels, LabelledSettings | LabelledPairsSettings):
             require_labels(resolved, labels, name)
-        require_corpus(resolved, needed, name, purpose, pairs=pairs, one_text=one_text)
+        require_corpus(resolved, splits, name, purpose, pairs=pairs, one_text=one_text)
         require_source(resolved, source, name)
-        for objective, kind in about.items():
+        for objective, kind in annotations.items():
             require_annotation(resolved, kind, objective, name)
         if documented:
             require_documents(resolved, documented, name)
@@ -282,7 +291,7 @@ def from_checkpoint(
 
 
 def checkpoint_digest(directory: Path) -> str:
-    """SHA-256 over the names and contents of a checkpoint's files."""
+    """SHA-256 hex of the names and contents of a checkpoint's files."""
     digest = hashlib.sha256()
     for path in sorted(path for path in directory.rglob("*") if path.is_file()):
         digest.update(f"{path.relative_to(directory).as_posix()} {file_digest(path)}\n".encode())
@@ -290,9 +299,9 @@ def checkpoint_digest(directory: Path) -> str:
 
 
 def text_step(experiment: Experiment, base: Path, pairs: Step) -> Step[TextRecipe] | None:
-    """The text that `downstream.text` names; None if it names none. Local files are read to their end.
+    """The text that `downstream.text` names; None if it names none. Local files are read completely.
 
-    pairs: the step that makes the task's corpus.  Raises UserError for what is not there or cannot be read.
+    pairs: the step that makes the task's corpus.  Raises UserError for files that are missing or cannot be read.
     """
     settings = experiment.downstream.text
     if settings is None:
@@ -305,7 +314,7 @@ def text_step(experiment: Experiment, base: Path, pairs: Step) -> Step[TextRecip
         )
         for side in settings.sides
     }
-    questions = any(source.has_questions for named in sources.values() for source in named)
+    questions = any(source.asks for side_sources in sources.values() for source in side_sources)
     recipe = TextRecipe(
         identities={},
         languages=experiment.languages,
@@ -315,9 +324,9 @@ def text_step(experiment: Experiment, base: Path, pairs: Step) -> Step[TextRecip
         base=base,
     )
     by_side = _texts(recipe)
-    for text in (text for of_side in by_side.values() for text in of_side if text.source.on_disk):
-        text.size()
-    identities = {side: tuple(dict(text.source.identity()) for text in of_side) for side, of_side in by_side.items()}
+    for part in (part for parts in by_side.values() for part in parts if part.source.on_disk):
+        part.size()
+    identities = {side: tuple(dict(part.source.identity()) for part in parts) for side, parts in by_side.items()}
     identified = recipe.model_copy(update={"identities": identities})
     return Step(stages.TEXT, f"monolingual data for {experiment.downstream.corpus}", identified, {"corpus": pairs})
 
@@ -326,18 +335,16 @@ def _texts(recipe: TextRecipe) -> dict[TextSide, list[SideText]]:
     return side_texts(recipe.sources, recipe.languages, recipe.base, pairing=pairing(recipe.questions))
 
 
-def counted(store: Store, step: Step[TextRecipe]) -> list[str]:
-    """A line for each side: the amount of text, and after the step has run, how much remains after cleaning."""
+def describe_text(store: Store, step: Step[TextRecipe]) -> list[str]:
+    """A line for each side: the amount of text before cleaning, or after it if the step has run."""
     record = store.find(step)
     if record is None:
-        sizes = {
-            side: [text for text in of_side if text.source.on_disk] for side, of_side in _texts(step.recipe).items()
-        }
-        return [_read(side, sum(text.size() for text in known)) for side, known in sizes.items() if known]
+        local = {side: [part for part in parts if part.source.on_disk] for side, parts in _texts(step.recipe).items()}
+        return [_before_cleaning(side, sum(part.size() for part in parts)) for side, parts in local.items() if parts]
     return [_after_cleaning(side, record.summary[side]) for side in step.recipe.sides]
 
 
-def _read(side: TextSide, lines: int) -> str:
+def _before_cleaning(side: TextSide, lines: int) -> str:
     return f"{side} text in addition to the pairs: {lines:,} lines before cleaning"
 
 

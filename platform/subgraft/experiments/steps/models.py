@@ -35,7 +35,7 @@ from subgraft.pipeline.recipes.models import (
 from subgraft.pipeline.recipes.training import MultitaskRecipe, PretrainRecipe
 from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
 
-_LEARNT = set(VocabularySettings.model_fields)
+_VOCABULARY_FIELDS = set(VocabularySettings.model_fields)
 
 
 class ModelSteps:
@@ -48,7 +48,7 @@ class ModelSteps:
 
     @cached_property
     def pretrained(self) -> Step:
-        """The upstream model: learnt here, or a checkpoint, as it is or pretrained further."""
+        """The upstream model: pretrained here, or a checkpoint, unchanged or pretrained further."""
         upstream = self.experiment.upstream
         if upstream.checkpoint is None:
             require_head(self.experiment, described(self.experiment.model, 0, 0), "model")
@@ -59,9 +59,9 @@ class ModelSteps:
         return self._inputs.checkpoint
 
     def ready_to_translate(self, model: Step) -> Step:
-        """The model itself, or the encoder-decoder made from it where a masked language model is to write text."""
+        """The model, or an encoder-decoder made from it if it is a masked language model that has to generate text."""
         experiment = self.experiment
-        if experiment.finetuned_on.understands or all(one.writes for one in experiment.upstream.objectives):
+        if experiment.finetuned_on.understands or all(objective.writes for objective in experiment.upstream.objectives):
             return model
         recipe = AssembleRecipe(seed=experiment.upstream.seed)
         return Step(stages.ASSEMBLE, f"encoder-decoder of {model.name}", recipe, {"model": model})
@@ -87,13 +87,13 @@ class ModelSteps:
         return self.pretrained if system.pretraining_step is None else self._saved(system.pretraining_step)
 
     def _saved(self, step: int) -> Step:
-        """The upstream model after so many updates of its pretraining."""
+        """The upstream model after `step` updates of its pretraining."""
         recipe = SavedWeightsRecipe(step=step)
         model = self.pretrained
         return Step(stages.SAVED_WEIGHTS, f"{model.name}, {step} updates", recipe, {"model": model})
 
     def _parts(self, vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
-        """The inputs of a model that is built: its vocabularies, and the entities that it reads, if it reads any."""
+        """The inputs of a new model: its vocabularies, and entities if it reads them."""
         entities = self._inputs.entities
         return {str(side): step for side, step in vocabularies.items()} | ({"entities": entities} if entities else {})
 
@@ -107,7 +107,7 @@ class ModelSteps:
         return Languages(source=first, target=first)
 
     def _pretrain(self, name: str, start: Mapping[str, Step], sampling: SamplingSettings | None = None) -> Step:
-        """start: the inputs of a model that is built, or the model that is pretrained further."""
+        """start: the inputs of a new model, or the model that is pretrained further."""
         experiment, upstream = self.experiment, self.experiment.upstream
         recipe = PretrainRecipe(
             objectives=upstream.objectives,
@@ -124,9 +124,9 @@ class ModelSteps:
 
 
 def conditioned_step(inputs: InputSteps, system: System, seed: int, model: Step) -> Step:
-    """The model with the task's source; the model itself where the system has no conditioning.
+    """The model conditioned on the task's source; the model itself if the system has no conditioning.
 
-    It follows a transfer, so that the new parts are the same for every vocabulary.
+    Conditioning follows the transfer, so that the new parameters are the same for every vocabulary.
     """
     if system.conditioning is None:
         return model
@@ -135,13 +135,13 @@ def conditioned_step(inputs: InputSteps, system: System, seed: int, model: Step)
     assert source is not None  # validation requires it
     # A pretrained encoder's location does not identify it.
     settings = experiment.conditioning.model_copy(update={"pretrained_encoder": None})
-    read, language = {"model": model, "corpus": inputs.downstream_corpus}, None
+    step_inputs, language = {"model": model, "corpus": inputs.downstream_corpus}, None
     if source == "text" and system.conditioning != "prepend" and not settings.shared_vocabulary:
-        named = experiment.conditioning.pretrained_encoder
-        if named:
-            read["reader"], language = reader(inputs, named)
+        path = experiment.conditioning.pretrained_encoder
+        if path:
+            step_inputs["reader"], language = reader(inputs, path)
         else:
-            read["encoder"] = source_vocabulary(inputs)
+            step_inputs["encoder"] = source_vocabulary(inputs)
     recipe = ConditionRecipe(
         variant=system.conditioning,
         settings=settings,
@@ -151,46 +151,50 @@ def conditioned_step(inputs: InputSteps, system: System, seed: int, model: Step)
         language=language,
     )
     labels = {"system": system.name, "seed": str(seed)}
-    return Step(stages.CONDITION, f"condition {system.name} seed {seed}", recipe, read, labels)
+    return Step(stages.CONDITION, f"condition {system.name} seed {seed}", recipe, step_inputs, labels)
 
 
 def source_encoder_step(inputs: InputSteps, system: System, seed: int, model: Step) -> Step:
-    """The model with a new encoder of the task's sources; the model itself where the system has none."""
+    """The model with a new encoder of the task's sources; the model itself if the system has none."""
     if system.source_encoder is None:
         return model
     corpus, settings = inputs.downstream_corpus, inputs.experiment.downstream.vocabulary
-    learnt = VocabularyRecipe(side="source", settings=VocabularySettings(**settings.model_dump(include=_LEARNT)))
-    vocabulary = Step(stages.VOCABULARY, f"vocabulary of the sources of {corpus.name}", learnt, {"corpus": corpus})
+    vocabulary_recipe = VocabularyRecipe(
+        side="source", settings=VocabularySettings(**settings.model_dump(include=_VOCABULARY_FIELDS))
+    )
+    vocabulary = Step(
+        stages.VOCABULARY, f"vocabulary of the sources of {corpus.name}", vocabulary_recipe, {"corpus": corpus}
+    )
     recipe = SourceEncoderRecipe(layers=system.source_encoder.layers, seed=seed)
-    labels, read = {"system": system.name, "seed": str(seed)}, {"model": model, "encoder": vocabulary}
-    return Step(stages.SOURCE_ENCODER, f"source encoder {system.name} seed {seed}", recipe, read, labels)
+    labels, step_inputs = {"system": system.name, "seed": str(seed)}, {"model": model, "encoder": vocabulary}
+    return Step(stages.SOURCE_ENCODER, f"source encoder {system.name} seed {seed}", recipe, step_inputs, labels)
 
 
 def context_step(experiment: Experiment, system: System, seed: int, model: Step) -> Step:
-    """The finetuned model of a system, with an encoder that reads the sentences before."""
+    """The finetuned model of a system, with an encoder that reads the preceding sentences."""
     require_context(model, f"system {system.name}: context")
     recipe = ContextRecipe(languages=experiment.languages, sentences=system.context_sentences, seed=seed)
     labels = {"system": system.name, "seed": str(seed)}
     return Step(stages.CONTEXT, f"context {system.name} seed {seed}", recipe, {"model": model}, labels)
 
 
-def reader(inputs: InputSteps, named: str) -> tuple[Step[CheckpointRecipe], str | None]:
-    """The model whose encoder reads the task's sources, and their language if it marks languages.
+def reader(inputs: InputSteps, name: str) -> tuple[Step[CheckpointRecipe], str | None]:
+    """The model whose encoder reads the task's sources, and their language if the model marks languages.
 
-    Raises UserError for a model that has no encoder to lend, or does not know the language.
+    Raises UserError for a model whose encoder cannot be used, or that does not know the language.
     """
-    experiment, model = inputs.experiment, inputs.model_named(named)
+    experiment, model = inputs.experiment, inputs.locate_model(name)
     directory = require_model(model)
     try:
         pretrained_source(read_config(directory), experiment.conditioning.max_length)
         language = _language_marked(directory, experiment.languages.source)
     except UserError as error:
-        raise UserError(error.what, where=f"conditioning.pretrained_encoder: {named}", hint=error.hint) from None
-    return from_checkpoint(f"checkpoint {named}", model, directory), language
+        raise UserError(error.what, where=f"conditioning.pretrained_encoder: {name}", hint=error.hint) from None
+    return from_checkpoint(f"checkpoint {name}", model, directory), language
 
 
 def _language_marked(directory: Path, language: str) -> str | None:
-    """The language if the model marks its inputs with it. Raises UserError for an unknown language."""
+    """The language if the model marks its inputs with it, else None. Raises UserError for an unknown language."""
     config, tokenizer = read_config(directory), load_tokenizers(directory)["encoder"]
     family, pair = family_of(config), Languages(source=language, target=language)
     marked = family.sequence_format(config, tokenizer, tokenizer, pair)

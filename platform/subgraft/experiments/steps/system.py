@@ -25,11 +25,12 @@ Moment = Literal["upstream_before", "upstream_after"]
 
 @dataclass(frozen=True)
 class SystemSteps:
-    """The steps that one system takes under one seed; pretraining, generator and transfer only where it has them.
+    """The steps of one system with one seed; pretraining, generator and transfer only if it has them.
 
-    forgetting: translations of the upstream test set, before finetuning and after, where they are wanted. intrinsic:
-    the quality of held-out tokens' rows, likewise.  likelihood: bits of the test references, likewise.  directions: the
-    evaluations on each direction by its name, and seen: its test pairs in training text; empty without directions.
+    The other steps are there if they are configured.  forgetting: translations of the upstream test set, before and
+    after finetuning.  intrinsic: the quality of held-out tokens' rows.  likelihood: bits of the test references.
+    directions: the evaluations on each direction by its name, and seen: its test pairs in training text; empty without
+    directions.
     """
 
     system: System
@@ -53,7 +54,7 @@ class SystemSteps:
 
     @property
     def embedding_warmup(self) -> Step[EmbeddingWarmupRecipe] | None:
-        """The training of the new rows alone that the finetuning begins with."""
+        """The training of only the new rows that precedes the finetuning."""
         return next(iter(made_by(EmbeddingWarmupRecipe, [self.finetune.inputs["model"]])), None)
 
     @property
@@ -63,25 +64,27 @@ class SystemSteps:
 
     @property
     def by_sentence(self) -> Step[FinetuneRecipe] | None:
-        """The finetuning on single sentences, before that of a model with context."""
-        before = self.finetune.inputs["model"].inputs.get("model") if self.system.context else None
-        return next(iter(made_by(FinetuneRecipe, [before])), None) if before else None
+        """The finetuning on single sentences that precedes that of a model with context."""
+        without_context = self.finetune.inputs["model"].inputs.get("model") if self.system.context else None
+        return next(iter(made_by(FinetuneRecipe, [without_context])), None) if without_context else None
 
     @property
     def synthetic_data(self) -> list[Step]:
         """The trainings and translations behind the system's back-translated text, inputs first.
 
-        The system's own pretraining, and what made its new rows, is not among them.
+        The system's own pretraining is not among them, nor are the steps that made its new rows.
         """
         readers = [step for step in (self.finetune, self.embedding_warmup) if step]
         roles = ("synthetic", "synthetic/reversed")
-        made = made_by(
+        translations = made_by(
             BackTranslatedRecipe, (step.inputs[role] for step in readers for role in roles if role in step.inputs)
         )
         pretraining = {step.fingerprint for step in in_order(filter(None, (self.pretrained, self.transfer)))}
         costly = (BackTranslatedRecipe, TrainedRecipe)
         return [
-            step for step in in_order(made) if isinstance(step.recipe, costly) and step.fingerprint not in pretraining
+            step
+            for step in in_order(translations)
+            if isinstance(step.recipe, costly) and step.fingerprint not in pretraining
         ]
 
     @property

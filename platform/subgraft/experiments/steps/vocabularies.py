@@ -29,46 +29,48 @@ _WHERE = "upstream.vocabulary_path"
 
 
 def imported_vocabulary_step(
-    place: Path, *, codes: Collection[str], mask: bool, named: str
+    path: Path, *, codes: Collection[str], mask: bool, name: str
 ) -> Step[ImportedVocabularyRecipe]:
-    """Import a vocabulary. named: its name in the configuration.  codes, mask: special tokens that the model needs.
+    """The step that imports a vocabulary.
+
+    name: its name in the configuration.  codes, mask: special tokens that the model needs.
 
     Raises UserError if the directory does not exist, or a token is missing.
     """
-    if not place.is_dir():
-        raise UserError("no such directory", where=f"{_WHERE}: {place}", hint="Give the directory of a vocabulary.")
-    tokenizer = Tokenizer.load(place)
+    if not path.is_dir():
+        raise UserError("no such directory", where=f"{_WHERE}: {path}", hint="Give the directory of a vocabulary.")
+    tokenizer = Tokenizer.load(path)
     missing = [code for code in codes if code not in tokenizer.languages]
     if missing:
         hint = "Allocate with language_codes: true, over all languages of upstream and downstream text."
-        raise UserError(f"it has no token {missing[0]}", where=f"{_WHERE}: {place}", hint=hint)
+        raise UserError(f"it has no token {missing[0]}", where=f"{_WHERE}: {path}", hint=hint)
     if mask and "mask" not in tokenizer.special:
-        raise UserError("it has no mask token, which the objective needs", where=f"{_WHERE}: {place}")
-    recipe = ImportedVocabularyRecipe(digest=vocabulary_digest(tokenizer), place=place)
-    return Step(stages.IMPORTED_VOCABULARY, f"vocabulary {named}", recipe)
+        raise UserError("it has no mask token, which the objective needs", where=f"{_WHERE}: {path}")
+    recipe = ImportedVocabularyRecipe(digest=vocabulary_digest(tokenizer), place=path)
+    return Step(stages.IMPORTED_VOCABULARY, f"vocabulary {name}", recipe)
 
 
 def vocabulary_digest(tokenizer: Tokenizer) -> str:
-    """SHA-256 over a vocabulary's entries and its segmentation rules, independent of its location."""
+    """SHA-256 hex of a vocabulary's entries and its segmentation rules, independent of its location."""
     return hashlib.sha256(f"{tokenizer.fingerprint} {tokenizer.digest}".encode()).hexdigest()
 
 
 def language_exponent(upstream: UpstreamSettings, base: Path) -> float | None:
     """The exponent of the sampling of upstream languages: configured, or else that of the allocated vocabulary.
 
-    base: of relative paths. None: no sampling, all text is used.
+    None if all text is used, without sampling. base: the folder to which paths are relative.
     """
     if upstream.language_exponent is not None or upstream.vocabulary_path is None:
         return upstream.language_exponent
-    place = base / upstream.vocabulary_path
-    paired = any(objective.needs_pairs for objective in upstream.objectives)
-    if paired or not (place / RECORD).is_file():
+    path = base / upstream.vocabulary_path
+    needs_pairs = any(objective.needs_pairs for objective in upstream.objectives)
+    if needs_pairs or not (path / RECORD).is_file():
         return None
-    return Allocated.read(place).language_exponent
+    return Allocated.read(path).language_exponent
 
 
-# A piece that occurs once is not added; one that never occurs can go.
-LEAST_ADDED, LEAST_RETAINED = 2, 1
+# By default, pieces that occur once are not added, and those that never occur are removed.
+MIN_COUNT_ADDED, MIN_COUNT_RETAINED = 2, 1
 
 
 def adapted_vocabulary_step(
@@ -86,10 +88,10 @@ def adapted_vocabulary_step(
         side=text,
         model_side=side,
         added=settings.size if extends else None,
-        min_count=settings.min_count or (LEAST_ADDED if extends else LEAST_RETAINED),
+        min_count=settings.min_count or (MIN_COUNT_ADDED if extends else MIN_COUNT_RETAINED),
     )
-    whose = "model" if text == "both" else side
-    name = f"vocabulary of the {whose}, {'extended' if extends else 'trimmed'} by {inputs['corpus'].name}"
+    owner = "model" if text == "both" else side
+    name = f"vocabulary of the {owner}, {'extended' if extends else 'trimmed'} by {inputs['corpus'].name}"
     return Step(stages.ADAPTED_VOCABULARY, name, recipe, inputs)
 
 
@@ -104,7 +106,7 @@ class VocabularySteps:
     def downstream(self) -> dict[SideName, Step]:
         """The task's own vocabularies; with a checkpoint they have the checkpoint's special tokens.
 
-        There is always one for the decoder, which the report is about.
+        There is always one for the decoder, as the report analyses it.
         """
         return self._own_vocabularies(self.experiment.downstream.vocabulary)
 
@@ -115,12 +117,12 @@ class VocabularySteps:
         return self.downstream if same else self._own_vocabularies(settings)
 
     def _sized(self, system: System) -> TaskVocabularySettings:
-        own = {
+        overrides = {
             "mode": system.vocabulary_mode,
             "size": system.vocabulary_size,
             "min_count": system.vocabulary_min_count,
         }
-        changes = {name: value for name, value in own.items() if value is not None}
+        changes = {name: value for name, value in overrides.items() if value is not None}
         return self.experiment.downstream.vocabulary.model_copy(update=changes)
 
     def _own_vocabularies(self, settings: TaskVocabularySettings) -> dict[SideName, Step]:
@@ -146,11 +148,11 @@ class VocabularySteps:
 
     @cached_property
     def upstream(self) -> dict[SideName, Step]:
-        named = self.experiment.upstream.vocabulary_path
-        if named is None:
+        path = self.experiment.upstream.vocabulary_path
+        if path is None:
             return self._both_sides(self.experiment.upstream.vocabulary, self._inputs.upstream_corpus)
         codes = self._inputs.language_codes if self.experiment.model.needs_language_codes else ()
-        step = imported_vocabulary_step(self._inputs.path(named), codes=codes, mask=self._needs_mask, named=named)
+        step = imported_vocabulary_step(self._inputs.path(path), codes=codes, mask=self._needs_mask, name=path)
         return {"encoder": step, "decoder": step}
 
     @property
@@ -171,9 +173,12 @@ class VocabularySteps:
         self, settings: VocabularySettings, corpus: Step, second: Step | None = None, *, shared: bool = False
     ) -> dict[SideName, Step]:
         """The vocabularies of a new model: one for each side, or a shared one of both languages."""
-        one = shared or self.experiment.model.one_vocabulary
-        decoder = self._vocabulary(settings, "target", corpus, second, shared=one)
-        return {"encoder": decoder if one else self._vocabulary(settings, "source", corpus, second), "decoder": decoder}
+        is_shared = shared or self.experiment.model.one_vocabulary
+        decoder = self._vocabulary(settings, "target", corpus, second, shared=is_shared)
+        return {
+            "encoder": decoder if is_shared else self._vocabulary(settings, "source", corpus, second),
+            "decoder": decoder,
+        }
 
     def on_changed_sides(self, vocabularies: Mapping[SideName, Step]) -> dict[SideName, Step]:
         """The given vocabularies on the sides that the experiment changes, the upstream ones elsewhere."""
@@ -189,23 +194,23 @@ class VocabularySteps:
         second: Step | None = None,
         shared: bool = False,
     ) -> Step:
-        """second: another corpus to learn from.  shared: between both sides, and so of both languages."""
+        """second: another corpus to learn from.  shared: whether both sides share it, so that it has both languages."""
         experiment = self.experiment
         new_model = experiment.upstream.checkpoint is None
-        coded = experiment.model.needs_language_codes and new_model
+        has_codes = experiment.model.needs_language_codes and new_model
         marks = ENTITY_TOKENS if experiment.model.reads_entities and new_model else ()
         upstream = experiment.upstream.corpus is not None and corpus is self._inputs.upstream_corpus
-        own = experiment.upstream_languages if upstream else experiment.languages
+        pair = experiment.upstream_languages if upstream else experiment.languages
         recipe = VocabularyRecipe(
             side="both" if shared else side,
-            # A joint vocabulary's weighing has a field of its own.
+            # A joint vocabulary's weighing is in a separate field.
             settings=VocabularySettings(**settings.model_dump(include=set(VocabularySettings.model_fields))),
-            languages=(*(self._inputs.language_codes if coded else ()), *marks),
-            mask=coded or (self._needs_mask and new_model),
+            languages=(*(self._inputs.language_codes if has_codes else ()), *marks),
+            mask=has_codes or (self._needs_mask and new_model),
             weighing=experiment.joint_vocabulary.weighing if second else None,
             marks=self.experiment.marks if upstream and (shared or side == "source") else (),
         )
-        language = own.source if side == "source" else own.target
+        language = pair.source if side == "source" else pair.target
         name = f"vocabulary {language} of {corpus.name}" + (f" and {second.name}" if second else "")
         inputs = {"corpus": corpus} | ({"second": second} if second else {})
         if self._inputs.downstream_corpus in (corpus, second):

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from subgraft.interfaces.api.outputs import Model
     from subgraft.interfaces.api.vocabularies import Text
 
-# The most lines that are read, sampled from the whole text.
-MOST_LINES = 100_000
+# The maximum number of lines used, sampled from the whole text.
+MAX_LINES = 100_000
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,10 +49,10 @@ class VocabularyAdvice:
         """A row for each vocabulary, the model's own first."""
         import pandas as pd
 
-        return pd.DataFrame([self._row(at) for at in range(len(self.preview.options))]).set_index("vocabulary")
+        return pd.DataFrame([self._row(index) for index in range(len(self.preview.options))]).set_index("vocabulary")
 
-    def _row(self, at: int) -> dict[str, Any]:
-        option = self.preview.options[at]
+    def _row(self, index: int) -> dict[str, Any]:
+        option = self.preview.options[index]
         tokens = option.spelling.tokens_per_sentence
         row: dict[str, Any] = {"vocabulary": option.way, "subwords": option.size, "change": option.changed}
         row |= {"tokens per line": tokens, "unknown share": option.spelling.unknown_share}
@@ -64,9 +64,9 @@ class VocabularyAdvice:
 
     def plot(self) -> Figure:
         """Tokens of a line over the vocabulary's size."""
-        from subgraft.experiments.fit.preview_page import drawn
+        from subgraft.experiments.fit.preview_page import plot
 
-        return drawn(self.preview)
+        return plot(self.preview)
 
     def __str__(self) -> str:
         return as_text(self.table())
@@ -92,14 +92,14 @@ def advise(model: Model | Path | str, text: Text, *, side: SideName = "decoder")
     one_of("side", side, get_args(SideName))
     # These take seconds to load.
     from subgraft.experiments.fit.sentence_cost import measure_cost
-    from subgraft.experiments.fit.vocabulary_preview import look_ahead
+    from subgraft.experiments.fit.vocabulary_preview import preview_vocabularies
     from subgraft.interfaces.api.outputs import Model, load
     from subgraft.interfaces.api.vocabularies import text_lines
     from subgraft.subwords.vocabulary.learn import sample
 
     bundle = (model if isinstance(model, Model) else load(model)).bundle
-    chosen: SideName = side if side in bundle.tokenizers else "decoder"
-    lines = [line for line in sample(text_lines(text), MOST_LINES, seed=1) if line.strip()]
-    preview = look_ahead(bundle.tokenizers[chosen], lines)
-    cost = measure_cost(bundle, chosen) if chosen == "decoder" else None
+    present_side: SideName = side if side in bundle.tokenizers else "decoder"
+    lines = [line for line in sample(text_lines(text), MAX_LINES, seed=1) if line.strip()]
+    preview = preview_vocabularies(bundle.tokenizers[present_side], lines)
+    cost = measure_cost(bundle, present_side) if present_side == "decoder" else None
     return VocabularyAdvice(preview, cost, continues="encoder" not in bundle.tokenizers)

@@ -51,7 +51,7 @@ def new_languages_of(languages: Mapping[str, str]) -> dict[str, str]:
     return dict(languages)
 
 
-# Of source and target, as in ("en", "de").
+# The codes of source and target, as in ("en", "de").
 LanguagePair: TypeAlias = Languages | tuple[str, str]
 
 
@@ -63,43 +63,45 @@ def located(model: Path | str) -> Path | str:
     return local_model(model) if isinstance(model, str) else require_sound(Path(model))
 
 
-def path_of(name: str, place: Path | str) -> Path:
-    """The path. Raises ArgumentError for anything else."""
-    if not (isinstance(place, os.PathLike) or (isinstance(place, str) and place)):
-        raise ArgumentError(f"expected a path, found {shown(place)}", where=name)
-    return Path(place)
+def path_of(name: str, value: Path | str) -> Path:
+    """The value as a path. Raises ArgumentError for anything else."""
+    if not (isinstance(value, os.PathLike) or (isinstance(value, str) and value)):
+        raise ArgumentError(f"expected a path, found {shown(value)}", where=name)
+    return Path(value)
 
 
-def whole(name: str, value: int | None, least: int, most: int = MAX_COUNT, *, optional: bool = False) -> None:
-    """Raises ArgumentError for anything but a whole number in the range, or None where it is `optional`."""
+def require_whole(
+    name: str, value: int | None, minimum: int, maximum: int = LARGEST_COUNT, *, optional: bool = False
+) -> None:
+    """Raises ArgumentError for anything but a whole number in the range, or None if it is `optional`."""
     if value is None and optional:
         return
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        bounds = f"from {least} on" if most == MAX_COUNT else f"from {least} to {most}"
+    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+        bounds = f"from {minimum} on" if maximum == LARGEST_COUNT else f"from {minimum} to {maximum}"
         raise ArgumentError(f"expected a whole number {bounds}, found {shown(value)}", where=name)
 
 
 def one_of(name: str, value: str, choices: Iterable[str]) -> None:
     """Raises ArgumentError for any other value."""
-    known = list(choices)
-    if value not in known:
-        raise ArgumentError(f"expected one of {', '.join(map(repr, known))}, found {shown(value)}", where=name)
+    allowed = list(choices)
+    if value not in allowed:
+        raise ArgumentError(f"expected one of {', '.join(map(repr, allowed))}, found {shown(value)}", where=name)
 
 
 def sides_of(sides: Iterable[SideName]) -> tuple[SideName, ...]:
     """The sides, each once. Raises ArgumentError for a string, for none, and for unknown ones."""
-    known = get_args(SideName)
-    chosen = () if isinstance(sides, str) or not isinstance(sides, Iterable) else tuple(dict.fromkeys(sides))
-    if not chosen or any(side not in known for side in chosen):
+    allowed = get_args(SideName)
+    unique = () if isinstance(sides, str) or not isinstance(sides, Iterable) else tuple(dict.fromkeys(sides))
+    if not unique or any(side not in allowed for side in unique):
         hint = 'Give ("decoder",) or ("encoder", "decoder").'
         raise ArgumentError(f"expected a sequence of sides, found {shown(sides)}", where="sides", hint=hint)
-    return chosen
+    return unique
 
 
 def shown(value: object) -> str:
-    """A value in a message: as Python writes it, cut where it is long."""
-    written = repr(value)
-    return written if len(written) <= 60 else f"{written[:57]}..."
+    """A value for a message: its `repr`, truncated."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def pair_of(languages: LanguagePair) -> Languages:

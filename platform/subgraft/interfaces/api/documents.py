@@ -10,7 +10,7 @@ from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.limits import MAX_BEAM_SIZE, MAX_SEQUENCE_LENGTH
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.evaluation.metrics.document_bleu import document_bleu, sentence_bleu
-from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, whole
+from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, require_whole
 from subgraft.interfaces.api.outputs import Model, load
 from subgraft.interfaces.api.scores import Scores
 from subgraft.modeling.inference.ctranslate2_directory import is_exported
@@ -24,7 +24,7 @@ BLOCK_TOKENS = 512
 
 def documents_of(lines: Iterable[str]) -> list[list[str]]:
     """The documents of lines: a sentence in each, and blank lines between documents."""
-    return [list(document) for spoken, document in groupby(lines, lambda line: bool(line.strip())) if spoken]
+    return [list(document) for has_text, document in groupby(lines, lambda line: bool(line.strip())) if has_text]
 
 
 def translate_documents(
@@ -54,15 +54,15 @@ def translate_documents(
     Raises:
         UserError: The model cannot translate blocks, or its languages are unknown.
     """
-    whole("block_tokens", block_tokens, 4, MAX_SEQUENCE_LENGTH)
-    whole("beam", beam, 1, MAX_BEAM_SIZE)
-    whole("batch_size", batch_size, 1)
+    require_whole("block_tokens", block_tokens, 4, LONGEST_SEQUENCE)
+    require_whole("beam", beam, 1, LARGEST_BEAM)
+    require_whole("batch_size", batch_size, 1)
     if any(isinstance(document, str) for document in documents) or isinstance(documents, str):
         raise ArgumentError("expected a list of documents, each a list of sentences", where="documents")
     if not isinstance(model, Model):
-        if is_exported(Path(place := located(model))):
+        if is_exported(Path(path := located(model))):
             hint = "Give the model that was exported."
-            raise UserError("an export to CTranslate2 translates no documents", where=str(place), hint=hint)
+            raise UserError("an export to CTranslate2 translates no documents", where=str(path), hint=hint)
         model = load(model)
     pair, bundle = (model.languages if languages is None else pair_of(languages)), model.bundle
     if "encoder" not in bundle.tokenizers:

@@ -15,7 +15,16 @@ from subgraft.base.files import require_path
 from subgraft.config.initialiser_registry import names_with
 from subgraft.config.settings_base import SideName
 from subgraft.config.tasks import TASKS, TaskName
-from subgraft.interfaces.api.arguments import LanguagePair, located, one_of, pair_of, path_of, shown, sides_of, whole
+from subgraft.interfaces.api.arguments import (
+    LanguagePair,
+    located,
+    one_of,
+    pair_of,
+    path_of,
+    require_whole,
+    shown,
+    sides_of,
+)
 from subgraft.interfaces.api.progress import CallbackObserver, ProgressCallback
 from subgraft.orchestration.store.outputs import new_directory, require_empty_directory
 
@@ -164,25 +173,25 @@ def train_generator(
 
     out = path_of("out", out)
     sides = sides_of(sides)
-    whole("steps", steps, 1, optional=True)
+    require_whole("steps", steps, 1, optional=True)
     one_of("preset", preset, ("small", "gpu", "paper"))
     one_of("objective", objective, get_args(TextObjective))
     one_of("kind", kind, names_with("trained"))
     require_empty_directory(out)
     files, checkpoint = _files(pairs, text), located(model)
-    used: TextObjective | Literal["translation"] = "translation" if pairs else objective
+    objective_kind: TextObjective | Literal["translation"] = "translation" if pairs else objective
     experiment = experiment_of(
         {
             "name": NAME,
             "preset": preset,
-            "task": _TASKS.get(used, "text-to-text"),
+            "task": _TASKS.get(objective_kind, "text-to-text"),
             "languages": pair_of(languages).model_dump(),
             "sides": list(sides),
             "corpora": {"upstream": {"files": {"train": files}}},
             "upstream": {
                 "corpus": "upstream",
                 "checkpoint": str(Path(checkpoint).absolute() if Path(checkpoint).is_dir() else checkpoint),
-                "objectives": [{"kind": used}],
+                "objectives": [{"kind": objective_kind}],
             },
             "downstream": {"corpus": "upstream"},
             "systems": [{"name": NAME, "initialiser": kind} | ({"generator_steps": steps} if steps else {})],
@@ -207,9 +216,9 @@ def _files(pairs: tuple[Path | str, Path | str] | None, text: Path | str | None)
 def experiment_of(settings: dict[str, Any], name: str) -> Experiment:
     """An experiment by its settings. Raises UserError that names NAME.yaml, with all mistakes."""
     with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder) / f"{name}.yaml"
-        written.write_text(json.dumps(settings), encoding="utf-8")  # JSON is YAML
-        return load_experiment(written)
+        file = Path(folder) / f"{name}.yaml"
+        file.write_text(json.dumps(settings), encoding="utf-8")  # JSON is YAML
+        return load_experiment(file)
 
 
 def store_step(
@@ -234,5 +243,5 @@ def store_step(
         run(store, [step], experiment.runtime, [display, *observers])
     finally:
         display.close()
-    with new_directory(out) as place:
-        shutil.copytree(store.path(step), place, dirs_exist_ok=True)
+    with new_directory(out) as staged:
+        shutil.copytree(store.path(step), staged, dirs_exist_ok=True)

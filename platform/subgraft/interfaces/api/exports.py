@@ -65,19 +65,19 @@ def export(
         one_of("quantization", quantization, QUANTIZATIONS)
     pair = None if languages is None else pair_of(languages)
     out = path_of("out", out)
-    with new_directory(out) as place, on_disk(model) as directory:
+    with new_directory(out) as staged, on_disk(model) as directory:
         if to == "transformers":
             from subgraft.modeling.exporting.transformers import export_transformers
 
-            return Exported(out, loading=export_transformers(directory, place, pair))
+            return Exported(out, loading=export_transformers(directory, staged, pair))
         from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
 
-        return Exported(out, check=export_ctranslate2(directory, place, quantization or "float32", pair))
+        return Exported(out, check=export_ctranslate2(directory, staged, quantization or "float32", pair))
 
 
 @contextmanager
 def on_disk(model: Model | Path | str) -> Iterator[Path | str]:
-    """The model's directory or hub id; of one in memory a temporary directory."""
+    """The model's directory or hub id; for a model in memory, a temporary directory."""
     if isinstance(model, str | Path):
         yield located(model)
         return

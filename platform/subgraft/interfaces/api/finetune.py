@@ -10,7 +10,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from subgraft.interfaces.api.arguments import LanguagePair, pair_of, path_of, whole
+from subgraft.interfaces.api.arguments import LanguagePair, pair_of, path_of, require_whole
 from subgraft.interfaces.api.experiments import experiment_of, store_step
 from subgraft.interfaces.api.exports import on_disk
 from subgraft.interfaces.api.fit import Pairs, as_files
@@ -126,7 +126,7 @@ def finetune(
 
     out = path_of("out", out)
     require_empty_directory(out)
-    whole("steps", steps, 1, optional=True)
+    require_whole("steps", steps, 1, optional=True)
     pair = None if languages is None else pair_of(languages)
     observers = [CallbackObserver(progress)] if callable(progress) else []
     console = Terminal() if progress is True else Terminal(file=StringIO())
@@ -134,8 +134,8 @@ def finetune(
         from subgraft.experiments.fit.base_model import BaseModelFacts
 
         facts = BaseModelFacts.find(str(model), str(directory))
-        between = facts.languages(pair)
-        settings = _settings(facts, between, _split(files, between), Path(folder))
+        direction = facts.languages(pair)
+        settings = _settings(facts, direction, _split(files, direction), Path(folder))
         for name, value in (("max_steps", steps), ("learning_rate", learning_rate)):
             if value is not None:
                 settings["finetune"][name] = value
@@ -143,7 +143,7 @@ def finetune(
             settings["finetune"].update(evaluate_at=sorted({1 + steps // 2, steps}), warmup_steps=1 + steps // 10)
         experiment = experiment_of({**settings, "seeds": [seed]}, NAME)
         store_step(experiment, lambda pipeline: pipeline.systems[0].finetune, out, console, observers)
-    return _read(out)
+    return _read_result(out)
 
 
 def _split(files: tuple[Path, Path], languages: Languages) -> Split:
@@ -168,7 +168,7 @@ def _settings(facts: BaseModelFacts, languages: Languages, text: Split, folder: 
         "task": task_of(languages),
         "languages": languages.model_dump(),
         "sides": ["encoder", "decoder"],
-        "corpora": {"text": {"files": {name: _written(pairs, folder, name) for name, pairs in splits.items()}}},
+        "corpora": {"text": {"files": {name: _write_pairs(pairs, folder, name) for name, pairs in splits.items()}}},
         "upstream": {"checkpoint": facts.checkpoint, "objectives": [{"kind": facts.objective}]},
         "downstream": {"corpus": "text"},
         "systems": [{"name": NAME, "vocabulary": "upstream"}],
@@ -179,20 +179,20 @@ def _settings(facts: BaseModelFacts, languages: Languages, text: Split, folder: 
             "batch_size": choice.batch_size,
             "learning_rate": choice.old_rate,
             "warmup_steps": choice.warmup_steps,
-            "max_length": min(facts.longest or USUAL_LENGTH, USUAL_LENGTH),
+            "max_length": min(facts.max_length or USUAL_LENGTH, USUAL_LENGTH),
             "select": SELECT,
         },
     }
 
 
-def _written(pairs: Sequence[tuple[str, str]], folder: Path, split: str) -> list[str]:
+def _write_pairs(pairs: Sequence[tuple[str, str]], folder: Path, split: str) -> list[str]:
     paths = [folder / f"{split}.{side}" for side in ("source", "target")]
     for path, lines in zip(paths, zip(*pairs, strict=True), strict=True):
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return [str(path) for path in paths]
 
 
-def _read(out: Path) -> Finetuned:
+def _read_result(out: Path) -> Finetuned:
     from subgraft.experiments.fit.choices import SELECT
     from subgraft.training.progress import CURVE, CurvePoint, selected_weights
 

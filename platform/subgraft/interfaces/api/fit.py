@@ -123,7 +123,7 @@ def fit(
     directions = _directions(pairs)
     if directions and languages is not None:
         raise ArgumentError("the names of pairs have the languages: leave it out", where="languages")
-    named = () if languages is None else (pair_of(languages),)
+    requested = () if languages is None else (pair_of(languages),)
     observers = [CallbackObserver(progress)] if callable(progress) else []
     console = Terminal() if progress is True else Terminal(file=StringIO())
     with ExitStack() as stack:
@@ -132,12 +132,19 @@ def fit(
             files = stack.enter_context(labelled_file(pairs))
         elif directions:
             assert isinstance(pairs, Mapping)  # their names are its keys
-            for pair, of_pair in zip(directions, pairs.values(), strict=True):
-                files += stack.enter_context(as_files(of_pair, pair))
+            for direction, direction_pairs in zip(directions, pairs.values(), strict=True):
+                files += stack.enter_context(as_files(direction_pairs, direction))
         else:
-            files = stack.enter_context(as_files(pairs, named[0] if named else None))
+            files = stack.enter_context(as_files(pairs, requested[0] if requested else None))
         session = fit_session(
-            model, files, out=out, languages=directions or named, text=text, quick=quick, labels=labels, console=console
+            model,
+            files,
+            out=out,
+            languages=directions or requested,
+            text=text,
+            quick=quick,
+            labels=labels,
+            console=console,
         )
         outcome = session.run(observers)
     return Fitted(path_of("out", out), outcome.advice.system, outcome.advice.sentence, outcome)
@@ -166,32 +173,32 @@ def fit_session(
     directory = str(located(model))
     # These take seconds to load.
     from subgraft.experiments.fit.base_model import BaseModelFacts
-    from subgraft.experiments.fit.session import Asked, Fit
+    from subgraft.experiments.fit.session import Fit, FitRequest
 
     if labels:
         from subgraft.experiments.fit.label_session import LabelFit
 
-        read = BaseModelFacts.read(str(model), directory)
-        return LabelFit(Asked(read, files, first, path_of("out", out), quick), console)
+        facts = BaseModelFacts.read(str(model), directory)
+        return LabelFit(FitRequest(facts, files, first, path_of("out", out), quick), console)
     facts = BaseModelFacts.find(str(model), directory)
-    more = tuple(path_of("text", path) for path in text)
-    return Fit(Asked(facts, files, first, path_of("out", out), quick, more, directions), console)
+    additional_text = tuple(path_of("text", path) for path in text)
+    return Fit(FitRequest(facts, files, first, path_of("out", out), quick, additional_text, directions), console)
 
 
 def _require_directions(
     languages: Sequence[Languages], count: int, text: Sequence[Path | str]
 ) -> tuple[Languages, ...]:
-    """The directions, where there are several. Raises ArgumentError unless each of the pairs has its own."""
+    """The directions, if there are several. Raises ArgumentError unless each of the pairs has its own."""
     if count == 1 and len(languages) < 2:
         return ()
     if len(languages) != count:
         hint = "Give --languages for each --pairs, in the same order."
-        wanted = f"{count} pair{'s' * (count > 1)} of languages"
-        raise ArgumentError(f"expected {wanted}, found {len(languages)}", where="languages", hint=hint)
+        expected = f"{count} pair{'s' * (count > 1)} of languages"
+        raise ArgumentError(f"expected {expected}, found {len(languages)}", where="languages", hint=hint)
     names = [pair.name for pair in languages]
-    if twice := [name for at, name in enumerate(names) if name in names[:at]]:
+    if duplicates := [name for index, name in enumerate(names) if name in names[:index]]:
         hint = "Put its pairs into one file for each side."
-        raise ArgumentError(f"{twice[0]} is named twice", where="languages", hint=hint)
+        raise ArgumentError(f"{duplicates[0]} is named twice", where="languages", hint=hint)
     if same := [pair.name for pair in languages if pair.source == pair.target]:
         raise ArgumentError(
             f"{same[0]} is one language, which cannot be combined with other directions", where="languages"
@@ -208,8 +215,10 @@ def _directions(pairs: Any) -> tuple[Languages, ...]:
     """The directions that a mapping of pairs names, as in `de-en`; none for anything else."""
     if not isinstance(pairs, Mapping) or not pairs:
         return ()
-    named = [str(name).split("-") for name in pairs]
-    return tuple(pair_of((codes[0], codes[1])) for codes in named) if all(map(_is_pair, named)) else ()
+    codes_of_names = [str(name).split("-") for name in pairs]
+    return (
+        tuple(pair_of((codes[0], codes[1])) for codes in codes_of_names) if all(map(_is_pair, codes_of_names)) else ()
+    )
 
 
 def _is_pair(codes: Sequence[str]) -> bool:
@@ -252,17 +261,17 @@ def _labelled(examples: Any) -> Iterator[dict[str, Any]]:
         raise ArgumentError(f"expected labelled examples, found {shown(examples)}", where="pairs")
     for number, record in enumerate(records, 1):
         if isinstance(record, tuple | list) and len(record) in (2, 3):
-            named = "value" if isinstance(record[-1], float) else "label"
-            names = ("text", named) if len(record) == 2 else ("text", "text_pair", named)
+            target = "value" if isinstance(record[-1], float) else "label"
+            names = ("text", target) if len(record) == 2 else ("text", "text_pair", target)
             record = dict(zip(names, record, strict=True))
         if not isinstance(record, Mapping):
-            what = f"example {number}: expected a text and its label, found {shown(record)}"
-            raise ArgumentError(what, where="pairs")
-        yield {str(name): _plain(value) for name, value in record.items()}
+            message = f"example {number}: expected a text and its label, found {shown(record)}"
+            raise ArgumentError(message, where="pairs")
+        yield {str(name): _to_json_value(value) for name, value in record.items()}
 
 
-def _plain(value: Any) -> Any:
-    """A value of NumPy or pandas as JSON has it."""
+def _to_json_value(value: Any) -> Any:
+    """A value of NumPy or pandas as one of JSON."""
     if isinstance(value, float) and value != value:  # a missing label
         return None
     return value.item() if hasattr(value, "item") else value

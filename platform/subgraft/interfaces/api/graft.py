@@ -15,7 +15,7 @@ from subgraft.config.settings_base import SENTENCEPIECE_KINDS, SideName
 from subgraft.embeddings.initialisers.registry import require_known
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.experiments.fit.choices import vocabulary_size
-from subgraft.interfaces.api.arguments import LanguagePair, new_languages_of, one_of, pair_of, whole
+from subgraft.interfaces.api.arguments import LanguagePair, new_languages_of, one_of, pair_of, require_whole
 from subgraft.interfaces.api.transfers import check_method, with_new_languages
 from subgraft.interfaces.api.vocabularies import Text, text_lines
 from subgraft.modeling.bundle import Bundle
@@ -81,25 +81,25 @@ def graft(
     from transformers import AutoTokenizer
 
     one_of("mode", mode, get_args(Mode))
-    whole("size", size, 1, optional=True)
-    whole("seed", seed, 0)
-    made = Method(require_known(method), None, 10, seed)
-    check_method(made)
-    new = new_languages_of(new_languages)
+    require_whole("size", size, 1, optional=True)
+    require_whole("seed", seed, 0)
+    initialiser = Method(require_known(method), None, 10, seed)
+    check_method(initialiser)
+    code_initialisers = new_languages_of(new_languages)
     pair = _languages(tokenizer, languages)
     with tempfile.TemporaryDirectory(prefix="subgraft-graft-") as folder:
-        read, written = Path(folder) / "read", Path(folder) / "written"
-        written.mkdir()
-        tokenizers = _tokenizers(model, tokenizer, read)
-        bundle = with_new_languages(Bundle.of_sides(_copied(model), tokenizers), new, seed)
+        source_folder, output = Path(folder) / "read", Path(folder) / "written"
+        output.mkdir()
+        tokenizers = _tokenizers(model, tokenizer, source_folder)
+        bundle = with_new_languages(Bundle.of_sides(_copy_model(model), tokenizers), code_initialisers, seed)
         vocabulary = _vocabulary(bundle.decoder, list(text_lines(texts)), mode, size)
         sides = family_of(model).sides
-        result = transfer_bundle(bundle, dict.fromkeys(sides, vocabulary), made).bundle
-        result, loading = write_tokenizers(result, written, pair)
+        result = transfer_bundle(bundle, dict.fromkeys(sides, vocabulary), initialiser).bundle
+        result, loading = write_tokenizers(result, output, pair)
         if loading.tokenizer_code:
             raise UserError("transformers has no tokenizer class for this vocabulary", where="tokenizer")
-        result.model.config.save_pretrained(written)  # which AutoTokenizer reads the class from
-        loaded: Any = AutoTokenizer.from_pretrained(written, local_files_only=True, trust_remote_code=False)
+        result.model.config.save_pretrained(output)  # which AutoTokenizer reads the class from
+        loaded: Any = AutoTokenizer.from_pretrained(output, local_files_only=True, trust_remote_code=False)
     if not _adds_beginning(tokenizer) and "encoder" not in sides and not is_headed(model):
         loaded.backend_tokenizer.post_processor = TemplateProcessing(single="$A", special_tokens=[])
     grafted = result.model.to(model.device)  # type: ignore[arg-type]
@@ -130,13 +130,13 @@ def _tokenizers(
     tokenizer.save_pretrained(folder)
     model.config.save_pretrained(folder)
     tokenizers = load_tokenizers(folder)
-    if len({each.fingerprint for each in tokenizers.values()}) > 1:
+    if len({side_tokenizer.fingerprint for side_tokenizer in tokenizers.values()}) > 1:
         hint = "`subgraft.transfer` gives each side a vocabulary of its own."
         raise UserError("this model has two vocabularies", where="tokenizer", hint=hint)
     return tokenizers
 
 
-def _copied(model: PreTrainedModel) -> PreTrainedModel:
+def _copy_model(model: PreTrainedModel) -> PreTrainedModel:
     """A copy on the CPU, in evaluation mode."""
     copied = copy.deepcopy(model).cpu()
     family_of(copied).post_init(copied)
@@ -145,17 +145,17 @@ def _copied(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def _vocabulary(old: Tokenizer, lines: Sequence[str], mode: Mode, size: int | None) -> Tokenizer:
-    """A vocabulary of the old one's kind. Without a size, at most as large as the text supports."""
-    wanted = size if size is not None else vocabulary_size(sum(map(len, lines)))
+    """A vocabulary of the old one's kind; without a size, no larger than the text supports."""
+    target_size = size if size is not None else vocabulary_size(sum(map(len, lines)))
     try:
-        return _of_size(old, lines, mode, wanted)
+        return _make_vocabulary(old, lines, mode, target_size)
     except TooLargeError as error:
         if size is not None:
             raise
-        return _of_size(old, lines, mode, error.possible)
+        return _make_vocabulary(old, lines, mode, error.possible)
 
 
-def _of_size(old: Tokenizer, lines: Sequence[str], mode: Mode, size: int) -> Tokenizer:
+def _make_vocabulary(old: Tokenizer, lines: Sequence[str], mode: Mode, size: int) -> Tokenizer:
     if mode == "extend":
         return extend(old, lines, size)
     kind = kind_like(old)

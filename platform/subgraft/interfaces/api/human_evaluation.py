@@ -16,8 +16,8 @@ from subgraft.pipeline.stages.report_systems import read_lines, read_record
 
 # The questions on each text, answered yes (1) or no (0); the answers sum to 0 to 4 (Ziegler et al. 2019, section 5.3).
 QUESTIONS = ("grammatical", "without repetition", "consistent", "fits its source")
-# Names of the files of outputs and inputs, by kind of evaluation.
-_WRITTEN = (("hypotheses.txt", "sources.txt"), ("continuations.txt", "prompts.txt"))
+# The names of the files of outputs and inputs, by kind of evaluation.
+_TEXT_FILES = (("hypotheses.txt", "sources.txt"), ("continuations.txt", "prompts.txt"))
 
 
 def make_sheets(
@@ -55,41 +55,41 @@ def make_sheets(
         hint = "Judges get the whole directory. Give another --key."
         raise UserError("the key would lie among the sheets", where=str(key), hint=hint)
     require_absent(key, "--key")
-    made, shown = blind(_material(report_of(run, overrides), systems), form, items, seed)
-    with new_directory(out) as place:
-        write_sheets(place, made, shown, judges)
+    answer_key, texts = blind(_material(report_of(run, overrides), systems), form, items, seed)
+    with new_directory(out) as staged:
+        write_sheets(staged, answer_key, texts, judges)
         key.parent.mkdir(parents=True, exist_ok=True)
-        made.write(key)
-    return made
+        answer_key.write(key)
+    return answer_key
 
 
 def score_sheets(key: Path, sheets: Sequence[Path]) -> Ratings:
     """Raises UserError with every mistake in the sheets."""
-    opened = Key.read(key)
-    return rate(opened, read_answers(sheets, opened))
+    answer_key = Key.read(key)
+    return rate(answer_key, read_answers(sheets, answer_key))
 
 
 def _material(report: Path, systems: Sequence[str]) -> Material:
     """The outputs of a report's systems, from their evaluations."""
     record = read_record(report)
     recipe = record["recipe"]
-    known = list(dict.fromkeys(system["name"] for system in recipe["systems"]))
-    if unknown := [name for name in systems if name not in known]:
-        raise UserError(f"the run has no system '{unknown[0]}'", where="--system", hint=f"It has: {', '.join(known)}.")
-    outputs, evaluated = [], report
+    names = list(dict.fromkeys(system["name"] for system in recipe["systems"]))
+    if unknown := [name for name in systems if name not in names]:
+        raise UserError(f"the run has no system '{unknown[0]}'", where="--system", hint=f"It has: {', '.join(names)}.")
+    outputs, directory = [], report
     for system in recipe["systems"]:
-        if system["name"] in (systems or known):
+        if system["name"] in (systems or names):
             fingerprint = record["inputs"][system["inputs"]["evaluate"]]["fingerprint"]
-            evaluated = report.parent.parent / "evaluate" / fingerprint
-            outputs.append(Outputs(system["name"], system["seed"], read_lines(evaluated / _files(evaluated)[0])))
-    sources = read_lines(evaluated / _files(evaluated)[1])
-    return Material(recipe["name"], sources, read_lines(evaluated / "references.txt"), outputs)
+            directory = report.parent.parent / "evaluate" / fingerprint
+            outputs.append(Outputs(system["name"], system["seed"], read_lines(directory / _files(directory)[0])))
+    sources = read_lines(directory / _files(directory)[1])
+    return Material(recipe["name"], sources, read_lines(directory / "references.txt"), outputs)
 
 
-def _files(evaluated: Path) -> tuple[str, str]:
+def _files(directory: Path) -> tuple[str, str]:
     """The names of an evaluation's outputs and inputs. Raises UserError if the store no longer has it."""
-    for files in _WRITTEN:
-        if (evaluated / files[0]).is_file():
+    for files in _TEXT_FILES:
+        if (directory / files[0]).is_file():
             return files
     hint = "Run the experiment again: missing artifacts are made again."
-    raise UserError("the store no longer has this system's outputs", where=str(evaluated), hint=hint)
+    raise UserError("the store no longer has this system's outputs", where=str(directory), hint=hint)

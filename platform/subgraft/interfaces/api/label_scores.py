@@ -18,13 +18,13 @@ from subgraft.evaluation.metrics.labelled import label_metric, label_score
 from subgraft.evaluation.metrics.significance import estimate
 from subgraft.interfaces.api.arguments import LanguagePair, pair_of, path_of
 from subgraft.interfaces.api.outputs import Model
-from subgraft.interfaces.api.predict import AskedModel, asked_model
+from subgraft.interfaces.api.predict import PredictionModel, prediction_model
 
 if TYPE_CHECKING:
     from subgraft.training.understanding.task import LabelledTask as Task
 
-# Every example counts, also those that are there twice.
-_AS_THEY_ARE = Cleaning(max_characters=None, max_ratio=None, deduplicate=False, drop_held_out=False)
+# Every example counts, duplicates too.
+_NO_CLEANING = Cleaning(max_characters=None, max_ratio=None, deduplicate=False, drop_held_out=False)
 # The fields whose values are labels of the model.
 _LABELS = ("label", "tags", "labels")
 
@@ -66,43 +66,43 @@ def evaluate_labels(
     Raises:
         UserError: The model has no such head, or the file has other columns or unknown labels.
     """
-    asked = asked_model(model)
+    headed = prediction_model(model)
     path = path_of("examples", examples)
     pair = None if languages is None else pair_of(languages)
-    settings = _settings(path, asked)
+    settings = _settings(path, headed)
     with tempfile.TemporaryDirectory(prefix="subgraft-") as folder:
         code = Languages(source=pair.source, target=pair.source) if pair else Languages(source="und", target="und")
         source = CorpusSource(labelled=settings)
-        corpus = build(source, code, _AS_THEY_ARE, Path(folder) / "corpus", base=Path.cwd())
-        predictor = asked.predictor(pair)
+        corpus = build(source, code, _NO_CLEANING, Path(folder) / "corpus", base=Path.cwd())
+        predictor = headed.predictor(pair)
         _require_known_labels(corpus, predictor.task, path)
         statistics = predictor.statistics(corpus, "test", progress)
     scores = []
     for name, counts in statistics.items():
         metric = label_metric(name)
-        whole = label_score(metric, counts, predictor.task.judged.negative)
+        score = label_score(metric, counts, predictor.task.judged.negative)
         interval = estimate(metric.score, counts[None], bounds=metric.bounds).interval
-        scores.append(LabelScore(name, whole.value, interval.low, interval.high, whole.signature))
+        scores.append(LabelScore(name, score.value, interval.low, interval.high, score.signature))
     return LabelScores(corpus.size("test"), tuple(scores))
 
 
-def _settings(path: Path, asked: AskedModel) -> LabelledFiles:
+def _settings(path: Path, headed: PredictionModel) -> LabelledFiles:
     """How the file is read, by its ending. Raises UserError for a file of another task than the model's."""
-    task = asked.task
+    task = headed.task
     ending = path.name.removesuffix(".gz").rpartition(".")[2]
-    own: dict[str, Any] = {"files": {"test": str(path.absolute())}}
+    values: dict[str, Any] = {"files": {"test": str(path.absolute())}}
     if ending == "conll":
-        own["format"] = "conll"
+        values["format"] = "conll"
     elif ending == "json":
-        own |= {"format": "squad", "ranking": task == "ranking"}
+        values |= {"format": "squad", "ranking": task == "ranking"}
     else:
-        known: LabelledTask = task  # type: ignore[assignment]  # asked_model takes no other
-        own |= columns_by_name(known)
+        labelled_task: LabelledTask = task  # type: ignore[assignment]  # prediction_model takes no other
+        values |= columns_by_name(labelled_task)
         if task == "regression":
-            own |= {"text_pair": "text_pair"} if "text_pair" in asked.form.texts else {}
-            first = next(rows(path, LabelledFiles(**own)), None)
-            own["value"] = next((name for name in NUMBERS if first and name in first.columns), own["value"])
-    settings = LabelledFiles(**own)
+            values |= {"text_pair": "text_pair"} if "text_pair" in headed.form.texts else {}
+            first = next(rows(path, LabelledFiles(**values)), None)
+            values["value"] = next((name for name in NUMBERS if first and name in first.columns), values["value"])
+    settings = LabelledFiles(**values)
     if settings.task != task:
         raise UserError(f"the file is for {settings.task}, and the model for {task}", where=str(path))
     return settings

@@ -17,7 +17,7 @@ from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.features import FEATURES, Features
 from subgraft.embeddings.transplanting.transplant import TransplantReport
-from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, path_of, shown, whole
+from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, path_of, require_whole, shown
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import Family, Head, family_of
 from subgraft.modeling.heads import head_of
@@ -103,7 +103,7 @@ def translate(
 
     Raises UserError for a model that writes no text or has no encoder, and for languages that it does not know.
     """
-    return _outputs(model, replace(_asked(model, texts, languages, beam, batch_size), progress=progress))
+    return _outputs(model, replace(_request(model, texts, languages, beam, batch_size), progress=progress))
 
 
 def generate(
@@ -125,15 +125,15 @@ def generate(
     One that writes for classes takes the label of a class in place of each text; one that reads features takes rows of
     them [n, k], which `features_in` reads from a file.
     """
-    whole("max_tokens", max_tokens, 1, optional=True)
-    asked = _asked(model, texts, languages, beam, batch_size)
-    return _outputs(model, replace(asked, prompts=True, max_tokens=max_tokens, chat=chat, progress=progress))
+    require_whole("max_tokens", max_tokens, 1, optional=True)
+    request = _request(model, texts, languages, beam, batch_size)
+    return _outputs(model, replace(request, prompts=True, max_tokens=max_tokens, chat=chat, progress=progress))
 
 
 def features_in(path: Path | str, tensor: str = FEATURES) -> Sequence[np.ndarray]:
     """The rows of features [n, k] of each example in a safetensors file, in the forms that a corpus of them may have.
 
-    They stay in the file until they are asked for. Raises UserError for a file of anything else.
+    They are read from the file when they are used. Raises UserError for a file of anything else.
     """
     features = Features.open(require_path(Path(path)), tensor)
     features.require_finite()
@@ -141,9 +141,10 @@ def features_in(path: Path | str, tensor: str = FEATURES) -> Sequence[np.ndarray
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """where: the model, as messages name it.  prompts: whether one without an encoder may continue the texts.
+class _GenerationRequest:
+    """The texts and settings of a generation.
 
+    where: the model, as messages name it.  prompts: whether a model without an encoder may continue the texts.
     chat: whether it answers them as turns of a conversation.
     """
 
@@ -157,7 +158,7 @@ class _Asked:
     progress: Progress | None = None
 
     def require_fitting(self, *, translates: bool) -> None:
-        """Raises UserError where a model without an encoder is to translate, or one with one has `max_tokens`."""
+        """Raises UserError for translation without an encoder, and for `max_tokens` or `chat` with one."""
         if not translates and not self.prompts:
             raise UserError("this model has no encoder, so it cannot translate", where=self.where)
         if translates and self.max_tokens is not None:
@@ -168,43 +169,43 @@ class _Asked:
             raise ArgumentError("this model has an encoder", where="chat", hint=hint)
 
     def template(self, tokenizer: Tokenizer) -> ChatTemplate | None:
-        """The tokenizer's, where it is asked for. Raises UserError where there is none."""
+        """The tokenizer's chat template, if `chat` needs it. Raises UserError if it has none."""
         return ChatTemplate.of(tokenizer, self.where) if self.chat else None
 
 
-def _asked(
+def _request(
     model: Model | Path | str, texts: Sequence[Any], languages: LanguagePair | None, beam: int, batch_size: int
-) -> _Asked:
+) -> _GenerationRequest:
     if isinstance(texts, str):
         raise ArgumentError("expected a list of texts, found one", where="texts", hint="Give [text].")
     if not _are_texts(texts):
         raise ArgumentError(f"expected a list of texts, found {shown(texts)}", where="texts")
-    whole("beam", beam, 1, MAX_BEAM_SIZE)
-    whole("batch_size", batch_size, 1)
+    require_whole("beam", beam, 1, LARGEST_BEAM)
+    require_whole("batch_size", batch_size, 1)
     where = "the model" if isinstance(model, Model) else str(model)
     pair = None if languages is None else pair_of(languages)
-    return _Asked(where, texts, pair, MeasurementSettings(beam=beam, batch_size=batch_size))
+    return _GenerationRequest(where, texts, pair, MeasurementSettings(beam=beam, batch_size=batch_size))
 
 
 def _are_texts(texts: Any) -> bool:
-    """Whether it is a sequence of texts or of arrays; those of a file stay there."""
+    """Whether it is a sequence of texts or of arrays; features in a file are not read."""
     if isinstance(texts, Features):
         return True
     return isinstance(texts, Sequence) and all(isinstance(text, str | np.ndarray) for text in texts)
 
 
-def _outputs(model: Model | Path | str, asked: _Asked) -> list[str]:
+def _outputs(model: Model | Path | str, request: _GenerationRequest) -> list[str]:
     if isinstance(model, Model):
-        _require_writer(family_of(model.bundle.model), head_of(model.bundle.model), asked.where)
-        return _of_model(model, asked)
-    place = located(model)
-    if is_exported(Path(place)):
-        return _of_export(Path(place), asked)
-    directory = require_model(place)
+        _require_writer(family_of(model.bundle.model), head_of(model.bundle.model), request.where)
+        return _generate_with_model(model, request)
+    path = located(model)
+    if is_exported(Path(path)):
+        return _generate_with_export(Path(path), request)
+    directory = require_model(path)
     _require_writer(
-        family_at(directory, asked.where), head_of(read_config(directory)), asked.where
+        family_at(directory, request.where), head_of(read_config(directory)), request.where
     )  # before weights are read
-    return _of_model(of_directory(directory), asked)
+    return _generate_with_model(of_directory(directory), request)
 
 
 def _require_writer(family: Family, head: Head | None, where: str) -> None:
@@ -217,37 +218,37 @@ def _require_writer(family: Family, head: Head | None, where: str) -> None:
         raise UserError(f"{family.model_type} models write no text", where=where, hint=hint)
 
 
-def _of_model(model: Model, asked: _Asked) -> list[str]:
-    bundle, languages, settings = model.bundle, asked.languages or model.languages, asked.settings
-    _refuse_codes(asked.texts, bundle.encoder)
+def _generate_with_model(model: Model, request: _GenerationRequest) -> list[str]:
+    bundle, languages, settings = model.bundle, request.languages or model.languages, request.settings
+    _refuse_codes(request.texts, bundle.encoder)
     translates = "encoder" in bundle.tokenizers
-    asked.require_fitting(translates=translates)
+    request.require_fitting(translates=translates)
     if translates:
-        return translator(bundle, languages, settings)(asked.texts, settings.batch_size, asked.progress)
+        return translator(bundle, languages, settings)(request.texts, settings.batch_size, request.progress)
     if family_of(bundle.model).has_source:
-        if asked.chat:
+        if request.chat:
             raise UserError("this model writes for a source", where="--chat", hint="Leave it out.")
-        write = Writer(bundle, settings, asked.max_tokens or bundle.max_positions)
-        return written_for(write, source_read(bundle), asked.texts, asked.progress)
-    answer = continuer(bundle, languages, settings, asked.max_tokens, asked.template(bundle.decoder))
-    return answer(asked.texts, settings.batch_size, asked.progress)
+        write = Writer(bundle, settings, request.max_tokens or bundle.max_positions)
+        return written_for(write, source_read(bundle), request.texts, request.progress)
+    answer = continuer(bundle, languages, settings, request.max_tokens, request.template(bundle.decoder))
+    return answer(request.texts, settings.batch_size, request.progress)
 
 
-def _of_export(directory: Path, asked: _Asked) -> list[str]:
-    exported, settings = ExportedModel.open(directory), asked.settings
-    _require_writer(exported.family, exported.head, asked.where)
-    beam, ratio, most = settings.beam, settings.max_length_ratio, asked.max_tokens
+def _generate_with_export(directory: Path, request: _GenerationRequest) -> list[str]:
+    exported, settings = ExportedModel.open(directory), request.settings
+    _require_writer(exported.family, exported.head, request.where)
+    beam, ratio, max_tokens = settings.beam, settings.max_length_ratio, request.max_tokens
     translates = "encoder" in exported.sides
-    asked.require_fitting(translates=translates)
+    request.require_fitting(translates=translates)
     write: ExportedTranslator | ExportedContinuer
     if translates:
-        write = ExportedTranslator(exported, asked.languages, beam=beam, max_length_ratio=ratio)
+        write = ExportedTranslator(exported, request.languages, beam=beam, max_length_ratio=ratio)
     else:
-        chat = asked.template(exported.decoder)
+        chat = request.template(exported.decoder)
         write = ExportedContinuer(
-            exported, asked.languages, beam=beam, max_length_ratio=ratio, max_tokens=most, chat=chat
+            exported, request.languages, beam=beam, max_length_ratio=ratio, max_tokens=max_tokens, chat=chat
         )
-    return write(asked.texts, settings.batch_size, asked.progress)
+    return write(request.texts, settings.batch_size, request.progress)
 
 
 def _refuse_codes(texts: Sequence[str], tokenizer: Tokenizer) -> None:

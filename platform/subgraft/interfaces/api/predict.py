@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
 
-# The rows of a printed table.
-_SHOWN = 20
-_WIDEST = 60
+# The maximum rows of a printed table, and characters of a cell.
+_MAX_ROWS = 20
+_MAX_WIDTH = 60
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Predicted:
 
     Attributes:
         task: What the model was finetuned for.
-        inputs: What was asked.
+        inputs: The inputs.
         predictions: Of each input `text`, one line; `facts`, the same with scores; `cut`, whether the input was too
             long for the model.
     """
@@ -47,24 +47,24 @@ class Predicted:
     def __iter__(self) -> Iterator[Prediction]:
         return iter(self.predictions)
 
-    def __getitem__(self, place: int) -> Prediction:
-        return self.predictions[place]
+    def __getitem__(self, index: int) -> Prediction:
+        return self.predictions[index]
 
     @property
     def texts(self) -> list[str]:
         """Each prediction in one line."""
-        return [each.text for each in self.predictions]
+        return [prediction.text for prediction in self.predictions]
 
     def frame(self) -> pd.DataFrame:
         """A row for each input, a column for each fact; a class has a column for its probability."""
         import pandas as pd
 
         rows = []
-        for asked, prediction in zip(self.inputs, self.predictions, strict=True):
-            row: dict[str, Any] = {"input": asked}
+        for item, prediction in zip(self.inputs, self.predictions, strict=True):
+            row: dict[str, Any] = {"input": item}
             for name, value in prediction.facts.items():
                 by_class = isinstance(value, Mapping)
-                row |= {f"p({label})": each for label, each in value.items()} if by_class else {name: value}
+                row |= {f"p({label})": share for label, share in value.items()} if by_class else {name: value}
             rows.append(row)
         return pd.DataFrame(rows, columns=None if rows else ["input"])
 
@@ -72,8 +72,8 @@ class Predicted:
         from subgraft.base.terminal import Sheet
 
         table = Sheet("input", "prediction")
-        for asked, each in list(zip(self.inputs, self.texts, strict=True))[:_SHOWN]:
-            table.add_row(_short(asked if isinstance(asked, str) else repr(asked)), _short(each))
+        for item, text in list(zip(self.inputs, self.texts, strict=True))[:_MAX_ROWS]:
+            table.add_row(_shorten(item if isinstance(item, str) else repr(item)), _shorten(text))
         return table
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ class Predicted:
 
     @property
     def _rest(self) -> str:
-        left_out = len(self) - _SHOWN
+        left_out = len(self) - _MAX_ROWS
         return f"and {left_out:,} more" if left_out > 0 else ""
 
 
@@ -110,40 +110,40 @@ def predict(
     if isinstance(inputs, str | bytes) or not isinstance(inputs, Sequence):
         hint = "Give [text]." if isinstance(inputs, str) else ""
         raise ArgumentError(f"expected a list of inputs, found {shown(inputs)}", where="inputs", hint=hint)
-    asked = asked_model(model)
-    values = [asked.form.of_value(value, f"input {number}") for number, value in enumerate(inputs, 1)]
-    predictor = asked.predictor(None if languages is None else pair_of(languages))
-    return Predicted(asked.task, tuple(inputs), tuple(predictor.predict(values, progress=progress)))
+    headed = prediction_model(model)
+    values = [headed.form.of_value(value, f"input {number}") for number, value in enumerate(inputs, 1)]
+    predictor = headed.predictor(None if languages is None else pair_of(languages))
+    return Predicted(headed.task, tuple(inputs), tuple(predictor.predict(values, progress=progress)))
 
 
-class AskedModel(NamedTuple):
-    """A model that is to predict, of which no weights are read yet."""
+class PredictionModel(NamedTuple):
+    """A model with a head for predictions, whose weights are not read yet."""
 
-    place: Model | Path
+    source: Model | Path
     task: str
     form: InputForm
 
     def predictor(self, languages: Any = None) -> Predictor:
-        if isinstance(self.place, Model):
-            return Predictor(self.place.bundle, languages or self.place.languages)
-        return Predictor.load(self.place, languages)
+        if isinstance(self.source, Model):
+            return Predictor(self.source.bundle, languages or self.source.languages)
+        return Predictor.load(self.source, languages)
 
 
-def asked_model(model: Model | Path | str) -> AskedModel:
-    """The model, and what it reads. Raises UserError where it has no head for predictions."""
-    place: Model | Path
+def prediction_model(model: Model | Path | str) -> PredictionModel:
+    """The model, and the form of its inputs. Raises UserError if it has no head for predictions."""
+    source: Model | Path
     facts: Any
     if isinstance(model, Model):
-        place, facts = model, model.bundle.model
+        source, facts = model, model.bundle.model
     elif is_exported(Path(located(model))):
-        place = Path(located(model))
-        facts = ExportedModel.open(place).settings.model
+        source = Path(located(model))
+        facts = ExportedModel.open(source).settings.model
     else:
-        place = require_model(located(model))
-        facts = read_config(place)
+        source = require_model(located(model))
+        facts = read_config(source)
     task = task_of_model(facts, "the model" if isinstance(model, Model) else str(model))
-    return AskedModel(place, task.name, task.form)
+    return PredictionModel(source, task.name, task.form)
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_WIDTH else f"{text[: _MAX_WIDTH - 1]}…"

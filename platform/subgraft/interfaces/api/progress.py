@@ -39,7 +39,7 @@ ProgressCallback: TypeAlias = Callable[[StepProgress], None]
 class CallbackObserver(Observer):
     """Calls a function at the start, the progress and the end of each step that runs.
 
-    A function that raises ends no training of hours: a warning says so, and the function is not called again.
+    A function that raises an exception does not stop the run: a warning reports it, and it is not called again.
     """
 
     def __init__(self, callback: ProgressCallback) -> None:
@@ -61,5 +61,5 @@ class CallbackObserver(Observer):
             self._callback(progress)
         except Exception as error:
             self._callback = None
-            what = f"the progress callback raised {type(error).__name__}: {error}; it is not called again"
-            warnings.warn(what, RuntimeWarning, stacklevel=2)
+            message = f"the progress callback raised {type(error).__name__}: {error}; it is not called again"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)

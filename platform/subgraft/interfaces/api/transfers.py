@@ -17,7 +17,7 @@ from subgraft.embeddings.initialisers.donor_model import Donor
 from subgraft.embeddings.initialisers.registry import require_known
 from subgraft.embeddings.transplanting.new_languages import add_languages, with_codes_of
 from subgraft.embeddings.transplanting.transplant import Method
-from subgraft.interfaces.api.arguments import new_languages_of, one_of, require_sound, sides_of, whole
+from subgraft.interfaces.api.arguments import new_languages_of, one_of, require_sound, require_whole, sides_of
 from subgraft.interfaces.api.outputs import Model, load
 from subgraft.interfaces.api.vocabularies import VocabularyLike, vocabulary_of
 from subgraft.modeling.bundle import Bundle
@@ -67,9 +67,9 @@ def transfer(
             new language has a code already or gets none.
     """
     sides = sides_of(sides)
-    whole("max_similar", max_similar, 1)
-    whole("seed", seed, 0)
-    made = Method(
+    require_whole("max_similar", max_similar, 1)
+    require_whole("seed", seed, 0)
+    initialiser = Method(
         method,
         None if generator is None else require_sound(Path(generator)),
         max_similar,
@@ -78,16 +78,18 @@ def transfer(
         distilled=None if distilled is None else require_sound(Path(distilled)),
         donor=_donor(method, vocabulary, donor, _mapping(mapping, atoms, ridge)),
     )
-    check_method(made)
-    new = new_languages_of(new_languages)
+    check_method(initialiser)
+    code_initialisers = new_languages_of(new_languages)
     target = {side: vocabulary_of(vocabulary, side) for side in sides}
-    old = _copied(model) if isinstance(model, Model) else load(model)
-    bundle = with_new_languages(old.bundle, new, seed)
+    old = _copy(model) if isinstance(model, Model) else load(model)
+    bundle = with_new_languages(old.bundle, code_initialisers, seed)
     target = {
-        side: with_codes_of(each, bundle.tokenizers[side], new) if side in bundle.tokenizers else each
-        for side, each in target.items()
+        side: with_codes_of(tokenizer, bundle.tokenizers[side], code_initialisers)
+        if side in bundle.tokenizers
+        else tokenizer
+        for side, tokenizer in target.items()
     }
-    result = transfer_bundle(bundle, target, made)
+    result = transfer_bundle(bundle, target, initialiser)
     return Model(result.bundle, old.languages, result.reports)
 
 
@@ -123,7 +125,7 @@ def _donor(
 def _mapping(mapping: str, atoms: int | None, ridge: float | None) -> DonorMapping:
     """Raises ArgumentError for settings that no mapping has."""
     one_of("mapping", mapping, ("omp", "linear"))
-    whole("atoms", atoms, 1, optional=True)
+    require_whole("atoms", atoms, 1, optional=True)
     try:
         return DonorMapping.model_validate(
             {"mapping": mapping, "ridge": ridge} | ({} if atoms is None else {"atoms": atoms})
@@ -134,8 +136,8 @@ def _mapping(mapping: str, atoms: int | None, ridge: float | None) -> DonorMappi
         raise ArgumentError(first["msg"].removeprefix("Value error, "), where=where) from None
 
 
-def _copied(model: Model) -> Model:
-    """A copy, because transplanting modifies the model."""
+def _copy(model: Model) -> Model:
+    """A copy, as the transfer modifies its model."""
     bundle = model.bundle
     return Model(Bundle(copy.deepcopy(bundle.model), bundle.encoder, bundle.decoder), model.languages)
 

@@ -12,7 +12,7 @@ from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.limits import MAX_VOCABULARY_SIZE
 from subgraft.config.settings_base import SENTENCEPIECE_KINDS, SideName, VocabularyKind
 from subgraft.data.text import reading
-from subgraft.interfaces.api.arguments import located, one_of, shown, whole
+from subgraft.interfaces.api.arguments import located, one_of, require_whole, shown
 from subgraft.subwords.allocation.capacity import Capacity, capacity
 from subgraft.subwords.vocabulary.extend import MIN_COUNT
 from subgraft.subwords.vocabulary.extend import extend as extend_vocabulary
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 Text: TypeAlias = Path | Iterable[str | Path]
 VocabularyLike: TypeAlias = Union[Tokenizer, Path, str, "Model"]
 
-# A string with white space, or with neither an ending nor a folder, does not look like a name.
+# Matches strings that look like names of files: without white space, and with an ending or a folder.
 _NAME = re.compile(r"(?!\w+://)(\S*[/\\]\S*|\S*[^\s.]\.[A-Za-z][A-Za-z0-9_]{0,9}(\.(gz|bz2|xz|zip|zst))?)")
 _WITH_ENDING = re.compile(r"[/\\]|\.\w")
-_LONGEST_NAME, _MOST_NAMES, _SHOWN = 4096, 1000, 80
+_MAX_NAME_LENGTH, _MAX_NAMES, _MAX_SHOWN = 4096, 1000, 80
 
 
 def learn_vocabulary(
@@ -59,12 +59,12 @@ def learn_vocabulary(
     Raises:
         UserError: the text cannot be read, or does not support the size.
     """
-    whole("size", size, 1, MAX_VOCABULARY_SIZE)
-    whole("min_count", min_count, 1, optional=True)
+    require_whole("size", size, 1, LARGEST_VOCABULARY)
+    require_whole("min_count", min_count, 1, optional=True)
     one_of("kind", kind, get_args(VocabularyKind))
     if not isinstance(character_coverage, int | float) or not 0 < character_coverage <= 1:
-        what = f"expected a number above 0 and at most 1, found {shown(character_coverage)}"
-        raise ArgumentError(what, where="character_coverage")
+        message = f"expected a number above 0 and at most 1, found {shown(character_coverage)}"
+        raise ArgumentError(message, where="character_coverage")
     return learn(
         text_lines(text),
         kind=kind,
@@ -85,14 +85,14 @@ def extend(
         vocabulary: A vocabulary, a model, or a directory or hub id of either.
         text: Lines (`str`) and files of lines (`Path`).
         add: The number of new subwords.
-        min_count: The least number of times that the text has a new subword.
-        side: Whose vocabulary, of a model with two.
+        min_count: The minimum number of occurrences of a new subword in the text.
+        side: The side of the vocabulary, for a model with two.
 
     Raises:
         UserError: The text does not support so many.
     """
-    whole("add", add, 1, MAX_VOCABULARY_SIZE)
-    whole("min_count", min_count, 1)
+    require_whole("add", add, 1, LARGEST_VOCABULARY)
+    require_whole("min_count", min_count, 1)
     return extend_vocabulary(vocabulary_of(vocabulary, side), text_lines(text), add, min_count)
 
 
@@ -103,12 +103,12 @@ def trim(vocabulary: VocabularyLike, text: Text, *, min_count: int = 1, side: Si
         vocabulary: A vocabulary, a model, or a directory or hub id of either.
         text: Lines (`str`) and files of lines (`Path`).
         min_count: Subwords used fewer times are dropped.
-        side: Whose vocabulary, of a model with two.
+        side: The side of the vocabulary, for a model with two.
 
     Raises:
         UserError: The text is empty.
     """
-    whole("min_count", min_count, 1)
+    require_whole("min_count", min_count, 1)
     return trim_vocabulary(vocabulary_of(vocabulary, side), text_lines(text), min_count)
 
 
@@ -121,8 +121,8 @@ def vocabulary_of(source: VocabularyLike, side: SideName = "decoder") -> Tokeniz
     from subgraft.interfaces.api.outputs import Model  # takes seconds to load
 
     if not isinstance(source, Model):
-        what = f"expected a tokenizer, a model, a directory or a hub id, found {shown(source)}"
-        raise ArgumentError(what, where="vocabulary")
+        message = f"expected a tokenizer, a model, a directory or a hub id, found {shown(source)}"
+        raise ArgumentError(message, where="vocabulary")
     return _of_side(source.bundle.tokenizers, side)
 
 
@@ -131,14 +131,13 @@ def _of_side(tokenizers: Mapping[SideName, Tokenizer], side: SideName) -> Tokeni
     return tokenizers.get(side) or next(iter(tokenizers.values()))
 
 
-def load_vocabulary(place: str | Path, side: SideName = "decoder") -> Tokenizer:
-    """The vocabulary of a directory of one, or of a side of a model: a directory or, where it is text, a hub id or
-    models:/NAME@ALIAS.
+def load_vocabulary(source: str | Path, side: SideName = "decoder") -> Tokenizer:
+    """The vocabulary of a directory, or of a side of a model: a directory or, as text, a hub id or models:/NAME@ALIAS.
 
-    A model of a family that is not known has one vocabulary, whatever side is asked for.
+    A model of an unknown family has one vocabulary for both sides.
     """
-    place = located(place)
-    directory = Path(place)
+    source = located(source)
+    directory = Path(source)
     if directory.is_dir() and not (directory / "config.json").is_file():
         try:
             return Tokenizer.load(directory)
@@ -151,7 +150,7 @@ def load_vocabulary(place: str | Path, side: SideName = "decoder") -> Tokenizer:
     from subgraft.modeling.hub import SMALL_FILES, read_config, resolve_model
     from subgraft.modeling.tokenizers import load_tokenizers
 
-    directory = resolve_model(place, SMALL_FILES)
+    directory = resolve_model(source, SMALL_FILES)
     known = is_known(read_config(directory))
     return _of_side(load_tokenizers(directory), side) if known else Tokenizer.load(directory)
 
@@ -171,7 +170,7 @@ def text_lines(text: Text) -> Iterator[str]:
             yield from reading.lines(part)
             continue
         if _names_file(part):
-            raise _a_name(part, "names a file")
+            raise _file_name_error(part, "names a file")
         if lines or not _NAME.fullmatch(part):
             lines = True
             yield from names
@@ -179,26 +178,23 @@ def text_lines(text: Text) -> Iterator[str]:
             names = []
         else:
             names.append(part)
-            if len(names) > _MOST_NAMES:
+            if len(names) > _MAX_NAMES:
                 break
     if names:
-        raise _a_name(names[0], "looks like the name of a file, as all strings do")
+        raise _file_name_error(names[0], "looks like the name of a file, as all strings do")
 
 
 def _names_file(line: str) -> bool:
-    """Whether there is such a file; of words without an ending or a folder, which are text too, none is looked for."""
-    if len(line) > _LONGEST_NAME or not _WITH_ENDING.search(line):
+    """Whether there is such a file; words without an ending or a folder are text, and are not looked for."""
+    if len(line) > _MAX_NAME_LENGTH or not _WITH_ENDING.search(line):
         return False
     return os.path.isfile(line)  # noqa: PTH113  (Path.is_file raises for names that no file can have)
 
 
-def _a_name(line: str, why: str) -> UserError:
-    shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
+def _file_name_error(line: str, reason: str) -> UserError:
+    shown = line if len(line) <= _MAX_SHOWN else f"{line[:_MAX_SHOWN]}…"
     hint = f"Give Path({shown!r}) for the lines of a file."
-    return UserError(f"expected lines of text, but {shown!r} {why}", where="text", hint=hint)
-
-
-# A vocabulary shared out among languages, and what any vocabulary has for them.
+    return UserError(f"expected lines of text, but {shown!r} {reason}", where="text", hint=hint)
 
 
 def capacities(vocabulary: VocabularyLike, texts: Mapping[str, Text]) -> dict[str, Capacity]:

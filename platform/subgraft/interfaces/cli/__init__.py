@@ -59,16 +59,16 @@ def parser() -> Parser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the console script's exit code."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as for the workers of a run; read when torch is loaded
-    chosen = argparse.Namespace()
+    parsed = argparse.Namespace()
     try:
-        chosen = parser().parse(arguments)
-        code: int | None = chosen.command(chosen)
-        with name_stream_in_errors(sys.stdout):
+        parsed = parser().parse(arguments)
+        code: int | None = parsed.command(parsed)
+        with naming(sys.stdout):
             sys.stdout.flush()  # here a full disk, or a reader that has exited, can still be reported
         return code or 0
     except SubgraftError as raised:
         error = raised
-        if isinstance(raised, ArgumentError) and raised.where in vars(chosen):
+        if isinstance(raised, ArgumentError) and raised.where in vars(parsed):
             error = raised.as_option()
         say(f"subgraft: {error}", to=sys.stderr)
         return error.exit_code
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say("subgraft: stopped; the same command continues", to=sys.stderr)
         return stop.exit_code if isinstance(stop, Terminated) else 130
     except BrokenPipeError:
-        # The reader (head, less) has had enough: not an error, but the stream must not be flushed again at exit.
+        # The reader (head, less) has closed the pipe: not an error, but the stream must not be flushed again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:

@@ -39,8 +39,8 @@ _CODE = r"[a-z]{2,3}(?:_[A-Za-z]{2,4}|-[A-Z][A-Za-z]{1,3})?"
 _LANGUAGES = re.compile(rf"({_CODE})(?:-({_CODE}))?")
 _UNBOUNDED = 2**31 - 1
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
-# The least similarity of a suggested name (difflib's ratio, 1 for equal names).
-_LEAST_SIMILARITY = 0.6
+# The minimum similarity of a suggested name (difflib's ratio, 1 for equal names).
+_MIN_SIMILARITY = 0.6
 
 
 class Parser(argparse.ArgumentParser):
@@ -55,22 +55,22 @@ class Parser(argparse.ArgumentParser):
 
     def parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
         """As parse_args, but overrides of a configuration may be anywhere after it. Raises UserError."""
-        chosen: argparse.Namespace = self.parse_known_args(arguments)[0]
-        return chosen
+        parsed: argparse.Namespace = self.parse_known_args(arguments)[0]
+        return parsed
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """As argparse's, for a command without a rest; unknown options are reported before missing ones."""
+        """As argparse's, but unexpected arguments are an error, and unknown options are reported before missing."""
         words = list(sys.argv[1:] if args is None else args)
         self._require_known_options(words)
         if self._subparsers is not None:
             return super().parse_known_args(words, namespace)
-        chosen, left = super().parse_known_args(words, namespace)
+        parsed, remaining = super().parse_known_args(words, namespace)
         # argparse fills positional arguments in one place only, and returns those after an option.
-        if left and "overrides" in chosen:
-            chosen.overrides = [*chosen.overrides, *left]
-        elif left:
-            self.error(f"unexpected: {' '.join(left)}")
-        return chosen, []
+        if remaining and "overrides" in parsed:
+            parsed.overrides = [*parsed.overrides, *remaining]
+        elif remaining:
+            self.error(f"unexpected: {' '.join(remaining)}")
+        return parsed, []
 
     def _require_known_options(self, words: Sequence[str]) -> None:
         for word in words:
@@ -79,23 +79,25 @@ class Parser(argparse.ArgumentParser):
             option = word.partition("=")[0]
             known = self._option_string_actions
             if _OPTION.fullmatch(option) and not any(name.startswith(option) for name in known):
-                near = nearest(f"--{option.lstrip('-')}", [name for name in known if name != "-h"])
-                self.error_with_nearest(f"unknown option {option}", near, "options")
+                suggestion = nearest(f"--{option.lstrip('-')}", [name for name in known if name != "-h"])
+                self.error_with_nearest(f"unknown option {option}", suggestion, "options")
 
-    def error_with_nearest(self, message: str, near: str, kind: str) -> NoReturn:
+    def error_with_nearest(self, message: str, suggestion: str, kind: str) -> NoReturn:
         """As `error`, with the nearest name, if there is one, in the hint."""
-        suggested = f"Did you mean {near}? " if near else ""
-        raise UserError(message, where=self._command, hint=f"{suggested}`{self.prog} --help` shows its {kind}.")
+        question = f"Did you mean {suggestion}? " if suggestion else ""
+        raise UserError(message, where=self._command, hint=f"{question}`{self.prog} --help` shows its {kind}.")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices = None if action.choices is None else [str(choice) for choice in action.choices]
         if choices is None or str(value) in choices:
             return
-        near = nearest(str(value), choices)
+        suggestion = nearest(str(value), choices)
         if isinstance(action.choices, Mapping):  # a parser by name
-            self.error_with_nearest(f"unknown command '{value}'", near and f"`{self.prog} {near}`", "commands")
+            self.error_with_nearest(
+                f"unknown command '{value}'", suggestion and f"`{self.prog} {suggestion}`", "commands"
+            )
         name = "/".join(action.option_strings) or action.metavar or action.dest
-        self.error_with_nearest(f"{name} is one of {', '.join(choices)}, found '{value}'", near, "arguments")
+        self.error_with_nearest(f"{name} is one of {', '.join(choices)}, found '{value}'", suggestion, "arguments")
 
 
 class Options(Protocol):
@@ -135,7 +137,7 @@ def add_languages(command: Options, help: str, required: bool = False) -> None:
 
 
 def standard_input() -> Iterator[str]:
-    """Its lines, by the rules of files. Raises UserError naming the line that is not UTF-8."""
+    """The lines of standard input, by the rules of files. Raises UserError that names a line that is not UTF-8."""
     for number, line in enumerate(sys.stdin.buffer, 1):
         try:
             yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
@@ -143,22 +145,22 @@ def standard_input() -> Iterator[str]:
             raise UserError("not UTF-8", where=f"standard input:{number}", hint="Convert the text to UTF-8.") from None
 
 
-def chosen(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
+def selected(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
     """The values of some arguments, for the parameters of a function that have their names."""
     return {name: getattr(arguments, name) for name in names}
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
     """The name most similar to a word; '' if none is similar."""
-    return next(iter(get_close_matches(word, list(names), n=1, cutoff=_LEAST_SIMILARITY)), "")
+    return next(iter(get_close_matches(word, list(names), n=1, cutoff=_MIN_SIMILARITY)), "")
 
 
-def whole(least: int, most: int = _UNBOUNDED) -> Callable[[str], int]:
+def whole_number(minimum: int, maximum: int = _UNBOUNDED) -> Callable[[str], int]:
     """A type of argument: a whole number in a range."""
-    bounds = f"from {least} on" if most == _UNBOUNDED else f"from {least} to {most}"
+    bounds = f"from {minimum} on" if maximum == _UNBOUNDED else f"from {minimum} to {maximum}"
 
     def convert(text: str) -> int:
-        if not re.fullmatch(r"[+-]?\d{1,18}", text) or not least <= int(text) <= most:
+        if not re.fullmatch(r"[+-]?\d{1,18}", text) or not minimum <= int(text) <= maximum:
             raise argparse.ArgumentTypeError(f"expected a whole number {bounds}, found '{text}'")
         return int(text)
 
@@ -174,12 +176,12 @@ def languages(text: str) -> Languages:
 
 
 def corpus_languages(text: str) -> Languages | tuple[str, ...]:
-    """A type of argument: as `languages`, or the names of any number of texts with commas, as in en,fr,de."""
+    """A type of argument: as `languages`, or the names of any number of texts, separated by commas, as in en,fr,de."""
     return tuple(filter(None, text.split(","))) if "," in text else languages(text)
 
 
 def language_pair(text: str) -> Languages:
-    """A type of argument: the languages of source and target, as in en-de, or en-en within one."""
+    """A type of argument: the languages of source and target, as in en-de; en-en for one language."""
     pair = languages(text)
     if text == pair.source:
         raise argparse.ArgumentTypeError(f"expected two language codes, as in en-de or en-en, found '{text}'")
@@ -196,11 +198,11 @@ def new_language(text: str) -> tuple[str, str]:
 
 def sides(text: str) -> tuple[SideName, ...]:
     """A type of argument: decoder, encoder, or both with a comma."""
-    chosen = tuple(dict.fromkeys(text.split(",")))
-    known: dict[str, SideName] = {side: side for side in get_args(SideName)}
-    if unknown := [side for side in chosen if side not in known]:
+    unique = tuple(dict.fromkeys(text.split(",")))
+    allowed: dict[str, SideName] = {side: side for side in get_args(SideName)}
+    if unknown := [side for side in unique if side not in allowed]:
         raise argparse.ArgumentTypeError(f"expected decoder or encoder,decoder, found '{unknown[0]}'")
-    return tuple(known[side] for side in chosen)
+    return tuple(allowed[side] for side in unique)
 
 
 def fraction(text: str) -> float:
@@ -232,18 +234,18 @@ def print_json(**entries: Any) -> None:
 
     Dataclasses become objects, NaN and infinity null, times ISO 8601.
     """
-    sys.stdout.write(json.dumps(_plain(entries), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    sys.stdout.write(json.dumps(_to_json(entries), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: _to_json(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _to_json(entry) for key, entry in value.items()}
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Enum):
-        return _plain(value.value)
+        return _to_json(value.value)
     if isinstance(value, datetime):
         return value.isoformat(timespec="seconds")
     if isinstance(value, Path):
@@ -251,5 +253,5 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if isinstance(value, Iterable):
-        return [_plain(each) for each in value]
+        return [_to_json(entry) for entry in value]
     raise TypeError(f"no JSON form for {type(value).__name__}")

@@ -16,10 +16,10 @@ from subgraft.interfaces.cli.arguments import Commands, add_json, add_out, conso
 
 # The languages of the built-in corpora, and of any folder with both.
 USUAL = Languages(source="en", target="de")
-# The most names or labels that are listed one by one.
-FEW = 6
-# The most classes whose counts are listed below the table.
-MANY = 24
+# The maximum number of names or labels in a cell; of more, the cell has the number.
+MAX_IN_CELL = 6
+# The maximum number of classes whose counts are listed below the table.
+MAX_CLASSES = 24
 
 
 def add_to(commands: Commands) -> None:
@@ -27,19 +27,21 @@ def add_to(commands: Commands) -> None:
     listing = group.add_parser("list", help="list the built-in corpora, and those under SUBGRAFT_DATA")
     add_json(listing)
     listing.set_defaults(command=list_corpora)
-    for name, command, what in (
+    for name, command, description in (
         ("get", get, "clean a corpus into a folder of plain files"),
         ("check", check, "read a whole corpus and show its contents"),
     ):
-        one = group.add_parser(name, help=what)
-        one.add_argument("corpus", help="a built-in domain (everyday, law), a folder, or CONFIG.yaml:NAME")
-        asked = "or one language; for parallel texts in a folder also A,B,C (default: en-de, or all that it has)"
-        one.add_argument("--languages", type=corpus_languages, metavar="SOURCE-TARGET", help=asked)
-        one.set_defaults(command=command)
+        parser = group.add_parser(name, help=description)
+        parser.add_argument("corpus", help="a built-in domain (everyday, law), a folder, or CONFIG.yaml:NAME")
+        languages_help = (
+            "or one language; for parallel texts in a folder also A,B,C (default: en-de, or all that it has)"
+        )
+        parser.add_argument("--languages", type=corpus_languages, metavar="SOURCE-TARGET", help=languages_help)
+        parser.set_defaults(command=command)
         if name == "get":
-            add_out(one)
+            add_out(parser)
         else:
-            add_json(one)
+            add_json(parser)
 
 
 def list_corpora(arguments: argparse.Namespace) -> None:
@@ -56,7 +58,9 @@ def list_corpora(arguments: argparse.Namespace) -> None:
         sizes = (
             f"{corpus.segments[split]:,}" if split in corpus.segments else "" for split in ("train", "dev", "test")
         )
-        table.add_row(corpus.name, corpus.holds, corpus.kind, _few(corpus.languages), " ".join(corpus.fields), *sizes)
+        table.add_row(
+            corpus.name, corpus.holds, corpus.kind, _abbreviate(corpus.languages), " ".join(corpus.fields), *sizes
+        )
     console().print(table)
     if data_folder() is None:
         say("Set SUBGRAFT_DATA to a folder of corpora to see those too.")
@@ -65,9 +69,9 @@ def list_corpora(arguments: argparse.Namespace) -> None:
 def get(arguments: argparse.Namespace) -> None:
     from subgraft.data.sources import catalogue
 
-    asked = _asked(arguments)
+    request = _request_of(arguments)
     corpus = catalogue.get(
-        asked.source, asked.languages, asked.cleaning, arguments.out, base=asked.base, pairing=asked.pairing
+        request.source, request.languages, request.cleaning, arguments.out, base=request.base, pairing=request.pairing
     )
     for split in corpus.splits:
         counts = ", ".join(f"{rule} {count:,}" for rule, count in corpus.counts[split].items())
@@ -80,8 +84,8 @@ def check(arguments: argparse.Namespace) -> None:
     from subgraft.data.sources import catalogue
     from subgraft.data.text.cleaning import RULES
 
-    asked = _asked(arguments)
-    checked = catalogue.check(asked.source, asked.languages, asked.base, asked.pairing)
+    request = _request_of(arguments)
+    checked = catalogue.check(request.source, request.languages, request.base, request.pairing)
     if arguments.json:
         print_json(fields=checked)
         return
@@ -90,12 +94,12 @@ def check(arguments: argparse.Namespace) -> None:
     )
     remarks: list[str] = []
     for field in checked:
-        what = field.language or f"{field.kind}{_classes(field.classes)}"
+        content = field.language or f"{field.kind}{_classes(field.classes)}"
         documents = "" if field.documents is None else f"{field.documents:,}"
         text = (f"{field.words:,}", f"{field.characters:,}", f"{field.mean_characters:.1f}")
         digest = f"{field.sha256[:12]}{' as in MANIFEST.tsv' if field.declared else ''}" if field.sha256 else ""
         figures = text if field.kind == "text" else ("", "", "")
-        table.add_row(field.split, field.field, what, f"{field.segments:,}", documents, *figures, digest)
+        table.add_row(field.split, field.field, content, f"{field.segments:,}", documents, *figures, digest)
         remarks += [f"{field.split}.{field.field}: {count:,} {kind}" for kind, count in sorted(field.unseen.items())]
         remarks += _many_classes(field.classes, f"{field.split}.{field.field}")
         for key, count in sorted(field.remarks.items()):
@@ -105,32 +109,34 @@ def check(arguments: argparse.Namespace) -> None:
         say(remark)
 
 
-def _few(names: Sequence[str]) -> str:
-    """All of a few names; of many the first three and the count."""
-    return " ".join(names) if len(names) <= FEW else f"{' '.join(names[:3])} … ({len(names)})"
+def _abbreviate(names: Sequence[str]) -> str:
+    """All names, or if there are many, the first three and the number."""
+    return " ".join(names) if len(names) <= MAX_IN_CELL else f"{' '.join(names[:3])} … ({len(names)})"
 
 
 def _classes(counts: Mapping[str, int] | None) -> str:
     if not counts:
         return ""
-    if len(counts) > FEW:
+    if len(counts) > MAX_IN_CELL:
         return f" of {len(counts):,} classes"
     return f" ({', '.join(f'{label} {count:,}' for label, count in sorted(counts.items()))})"
 
 
 def _many_classes(counts: Mapping[str, int] | None, where: str) -> list[str]:
     """The most frequent of many classes, and the rarest one."""
-    if not counts or len(counts) <= FEW:
+    if not counts or len(counts) <= MAX_IN_CELL:
         return []
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    shown = ", ".join(f"{label} {count:,}" for label, count in ordered[:MANY])
+    listed = ", ".join(f"{label} {count:,}" for label, count in ordered[:MAX_CLASSES])
     label, count = ordered[-1]
-    rest = f", and {len(ordered) - MANY:,} others down to {label} {count:,}" if len(ordered) > MANY else ""
-    return [f"{where}: {shown}{rest}"]
+    rest = (
+        f", and {len(ordered) - MAX_CLASSES:,} others down to {label} {count:,}" if len(ordered) > MAX_CLASSES else ""
+    )
+    return [f"{where}: {listed}{rest}"]
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _CorpusRequest:
     """A named corpus, with the settings to read and clean it."""
 
     source: CorpusSource
@@ -140,51 +146,53 @@ class _Asked:
     pairing: Pairing | None = None
 
 
-def _asked(arguments: argparse.Namespace) -> _Asked:
+def _request_of(arguments: argparse.Namespace) -> _CorpusRequest:
     """The named corpus: in a configuration, built in, or a folder."""
-    named: str = arguments.corpus
-    if ".yaml:" in named or ".yml:" in named:
-        return _configured(named)
-    if not named:
+    name: str = arguments.corpus
+    if ".yaml:" in name or ".yml:" in name:
+        return _configured(name)
+    if not name:
         raise UserError("expected a corpus, found ''", hint="`subgraft corpora list` shows what there is.")
     languages: Languages | tuple[str, ...] | None = arguments.languages
-    if named not in ("everyday", "law"):
-        return _Asked(*_folder(named, languages), Cleaning(), Path.cwd())
+    if name not in ("everyday", "law"):
+        return _CorpusRequest(*_folder(name, languages), Cleaning(), Path.cwd())
     if isinstance(languages, tuple):
         raise UserError("the built-in corpus is of two languages", where="--languages", hint="Give en-de or de-en.")
-    return _Asked(CorpusSource(generated=named), languages or USUAL, Cleaning(), Path.cwd())  # type: ignore[arg-type]
+    return _CorpusRequest(CorpusSource(generated=name), languages or USUAL, Cleaning(), Path.cwd())  # type: ignore[arg-type]
 
 
-def _folder(named: str, languages: Languages | tuple[str, ...] | None) -> tuple[CorpusSource, Languages | None]:
+def _folder(name: str, languages: Languages | tuple[str, ...] | None) -> tuple[CorpusSource, Languages | None]:
     """The source and languages of a folder's corpus, from its files; `languages` selects some of them."""
     from subgraft.data.sources.folders import recognise_folder, restrict_to
     from subgraft.data.sources.paths import find
 
-    place = find(named, Path.cwd())
-    known = recognise_folder(place) if place.is_dir() else None
-    if known is None or (known.source.folder and isinstance(languages, Languages)):
-        return CorpusSource(folder=named), languages if isinstance(languages, Languages) else USUAL
+    path = find(name, Path.cwd())
+    layout = recognised(path) if path.is_dir() else None
+    if layout is None or (layout.source.folder and isinstance(languages, Languages)):
+        return CorpusSource(folder=name), languages if isinstance(languages, Languages) else USUAL
     if languages is not None:
         return (
-            (known.source, languages)
+            (layout.source, languages)
             if isinstance(languages, Languages)
-            else (restrict_to(known.source, languages), None)
+            else (restrict_to(layout.source, languages), None)
         )
-    if known.source.folder and not known.fields and len(known.languages) <= 2:
-        usual = {USUAL.source, USUAL.target} <= {*known.languages}
-        pair = Languages(source=known.languages[0], target=known.languages[-1])
-        return CorpusSource(folder=named), USUAL if usual else pair
-    return known.source, None
+    if layout.source.folder and not layout.fields and len(layout.languages) <= 2:
+        usual = {USUAL.source, USUAL.target} <= {*layout.languages}
+        pair = Languages(source=layout.languages[0], target=layout.languages[-1])
+        return CorpusSource(folder=name), USUAL if usual else pair
+    return layout.source, None
 
 
-def _configured(named: str) -> _Asked:
+def _configured(corpus: str) -> _CorpusRequest:
+    """A corpus CONFIG.yaml:NAME."""
     from subgraft.data.tasks.question_generation import pairing
 
-    path, _, name = named.rpartition(":")
+    path, _, name = corpus.rpartition(":")
     experiment = load_experiment(Path(path))
     if name not in experiment.corpora:
         raise UserError(f"no corpus '{name}'", where=path, hint=f"There is: {', '.join(experiment.corpora)}.")
     base = Path(path).absolute().parent
     languages = experiment.upstream_languages if name == experiment.upstream.corpus else experiment.languages
-    paired = pairing(experiment.question_generation)
-    return _Asked(experiment.corpora[name], languages, experiment.cleaning, base, paired)
+    return _CorpusRequest(
+        experiment.corpora[name], languages, experiment.cleaning, base, pairing(experiment.question_generation)
+    )

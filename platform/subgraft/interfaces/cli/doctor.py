@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "sentencepiece", "gensim", "ray", "mlflow", "sacrebleu")
 OPTIONAL = ("deepspeed", "mtdata")
-LEAST_FREE_GIGABYTES = 5
+MIN_FREE_GIGABYTES = 5
 SHELLS = ("bash", "zsh", "tcsh")
 
 
@@ -34,16 +34,16 @@ def add_to(commands: Commands) -> None:
 
 
 def examine(arguments: argparse.Namespace) -> int:
-    """Print one line per finding; 1 where something that a run needs is missing. UserError for a large upload."""
+    """Print one line per finding; returns 1 if something that a run needs is missing. UserError for a large upload."""
     findings = [*_libraries(), _devices(), _store(), _corpora()]
     if arguments.upload:
         findings.append(_upload(arguments.upload))
     if arguments.json:
-        print_json(findings=[{"ok": good, "text": line} for good, line in findings])
+        print_json(findings=[{"ok": ok, "text": line} for ok, line in findings])
     else:
-        for good, line in findings:
-            console().print(_finding(good, line))
-    return 0 if all(good for good, _ in findings) else 1
+        for ok, line in findings:
+            console().print(_finding(ok, line))
+    return 0 if all(ok for ok, _ in findings) else 1
 
 
 def complete(arguments: argparse.Namespace) -> None:
@@ -53,10 +53,10 @@ def complete(arguments: argparse.Namespace) -> None:
     write(shtab.complete(arguments.parser, shell=arguments.shell))
 
 
-def _finding(good: bool, line: str) -> Text:
+def _finding(ok: bool, line: str) -> Text:
     from rich.text import Text
 
-    mark = ("ok       ", "green") if good else ("missing  ", "red")
+    mark = ("ok       ", "green") if ok else ("missing  ", "red")
     return Text.assemble(mark, printable(line))
 
 
@@ -85,14 +85,14 @@ def _store() -> tuple[bool, str]:
     free = shutil.disk_usage(existing).free / 1e9
     writable = os.access(existing, os.W_OK)
     note = "" if writable else ", not writable"
-    return writable and free >= LEAST_FREE_GIGABYTES, f"store {home}: {free:.0f} GB free{note}"
+    return writable and free >= MIN_FREE_GIGABYTES, f"store {home}: {free:.0f} GB free{note}"
 
 
 def _corpora() -> tuple[bool, str]:
-    named = os.environ.get("SUBGRAFT_DATA")
-    if named is None:
+    folder = os.environ.get("SUBGRAFT_DATA")
+    if folder is None:
         return True, "SUBGRAFT_DATA is not set: only the built-in corpora and files of your own"
-    return Path(named).is_dir(), f"SUBGRAFT_DATA {named}"
+    return Path(folder).is_dir(), f"SUBGRAFT_DATA {folder}"
 
 
 def _upload(runtime_env: Path) -> tuple[bool, str]:

@@ -20,7 +20,7 @@ from subgraft.interfaces.cli.arguments import (
     add_out,
     console,
     print_json,
-    whole,
+    whole_number,
 )
 from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.outputs import new_directory, new_file
@@ -34,21 +34,23 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    for name, command, what in (
+    for name, command, description in (
         ("run", run, "run an experiment; finished steps are not repeated"),
         ("plan", plan, "show the steps of a run, and why each would run"),
     ):
-        one = commands.add_parser(name, help=what)
-        add_config(one, "a YAML file, as in configs/", "as in finetune.epochs=5")
-        one.add_argument("--verify", action="store_true", help="read all files again, also those that have not changed")
-        one.set_defaults(command=command, json=False)
+        parser = commands.add_parser(name, help=description)
+        add_config(parser, "a YAML file, as in configs/", "as in finetune.epochs=5")
+        parser.add_argument(
+            "--verify", action="store_true", help="read all files again, also those that have not changed"
+        )
+        parser.set_defaults(command=command, json=False)
         if name == "plan":
-            add_json(one)
+            add_json(parser)
         else:
-            one.add_argument("--plan", action="store_true", help="only show the plan")
+            parser.add_argument("--plan", action="store_true", help="only show the plan")
             stop = "end a training after UPDATES, or at its last checkpoint, and go on with the result"
-            one.add_argument("--stop-after", metavar="SECTION[=UPDATES]", help=f"{stop}: pretrain, finetune, …")
-            one.add_argument("--address", help="address of a Ray cluster (default: a private Ray on this machine)")
+            parser.add_argument("--stop-after", metavar="SECTION[=UPDATES]", help=f"{stop}: pretrain, finetune, …")
+            parser.add_argument("--address", help="address of a Ray cluster (default: a private Ray on this machine)")
 
     compare = commands.add_parser("compare", help="compare runs in a table")
     compare.add_argument("runs", nargs="+", metavar="RUN", help="a run's name or id")
@@ -63,7 +65,7 @@ def add_to(commands: Commands) -> None:
     report.set_defaults(command=copy_report)
 
     tracking = commands.add_parser("tracking", help="show this store's MLflow page, on this machine, for you alone")
-    tracking.add_argument("--port", type=whole(1, 65535), default=5000, help="default: 5000")
+    tracking.add_argument("--port", type=whole_number(1, 65535), default=5000, help="default: 5000")
     tracking.set_defaults(command=serve_tracking)
     _add_search(commands)
     _add_schema(commands)
@@ -98,7 +100,7 @@ def plan(arguments: argparse.Namespace) -> None:
             console().print()
             console().print(needed)
     notes = [*session.empty_store(), *session.monolingual_text(), *session.unknown_tokens(), *session.engines()]
-    warnings = [*session.missing_devices(), *session.unsupported(planned), *session.warnings()]
+    warnings = [*session.missing_devices(), *session.oversized_vocabularies(planned), *session.warnings()]
     if arguments.json:
         steps = [describe(entry) for entry in planned.entries]
         print_json(steps=steps, notes=notes, warnings=warnings)
@@ -139,10 +141,12 @@ def serve_tracking(arguments: argparse.Namespace) -> None:
 
 
 def _add_search(commands: Commands) -> None:
-    one = commands.add_parser("search", help="search for hyperparameters of systems; finished trials are not repeated")
-    add_config(one, "a YAML file with a section `search`", "as in search.trials=40")
-    one.add_argument("--address", help="address of a Ray cluster (default: a private Ray on this machine)")
-    one.set_defaults(command=search)
+    parser = commands.add_parser(
+        "search", help="search for hyperparameters of systems; finished trials are not repeated"
+    )
+    add_config(parser, "a YAML file with a section `search`", "as in search.trials=40")
+    parser.add_argument("--address", help="address of a Ray cluster (default: a private Ray on this machine)")
+    parser.set_defaults(command=search)
 
 
 def search(arguments: argparse.Namespace) -> None:
@@ -181,14 +185,14 @@ def _best(data: SearchData) -> Table:
     from subgraft.base.terminal import Sheet
     from subgraft.experiments.search.trial_results import best
 
-    shown = Sheet(box=None, pad_edge=False)
+    sheet = Sheet(box=None, pad_edge=False)
     for heading in ("trial", *data.parameters, *data.objectives):
-        shown.add_column(heading, justify="right")
+        sheet.add_column(heading, justify="right")
     for trial in best(data.trials, data.objectives):
         values = [trial.values.get(name, "–") for name in data.parameters]
         scores = [f"{trial.objectives[name]:.2f}" for name in data.objectives]
-        shown.add_row(str(trial.number), *map(str, values), *scores)
-    return shown
+        sheet.add_row(str(trial.number), *map(str, values), *scores)
+    return sheet
 
 
 def _add_schema(commands: Commands) -> None:
@@ -203,5 +207,5 @@ def print_schema(arguments: argparse.Namespace) -> None:
     from subgraft.config.experiment import Experiment
     from subgraft.config.json_schema import json_schema
 
-    made = json_schema(Experiment if arguments.kind == "experiment" else Allocation)
-    sys.stdout.write(json.dumps(made, indent=1, ensure_ascii=False) + "\n")
+    schema = json_schema(Experiment if arguments.kind == "experiment" else Allocation)
+    sys.stdout.write(json.dumps(schema, indent=1, ensure_ascii=False) + "\n")

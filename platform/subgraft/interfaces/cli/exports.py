@@ -15,7 +15,7 @@ from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
 from subgraft.interfaces.api.arguments import local_model
 from subgraft.interfaces.api.exports import QUANTIZATIONS, FormatName
-from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_languages, add_out, chosen
+from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_languages, add_out, selected
 from subgraft.orchestration.store.outputs import new_directory
 from subgraft.orchestration.tracking.server import recording_server
 
@@ -40,7 +40,7 @@ def add_to(commands: Commands) -> None:
 
 
 def export_model(arguments: argparse.Namespace) -> None:
-    exported = subgraft.export(arguments.model, **chosen(arguments, "to", "out", "quantization", "languages"))
+    exported = subgraft.export(arguments.model, **selected(arguments, "to", "out", "quantization", "languages"))
     if exported.check is not None:
         _say_check(exported.check, exported.out, arguments.quantization or "float32")
     if exported.loading is not None:

@@ -15,10 +15,10 @@ from subgraft.interfaces.cli.arguments import (
     add_json,
     add_out,
     add_text,
-    chosen,
     console,
     language_pair,
     print_json,
+    selected,
 )
 from subgraft.orchestration.store.outputs import new_file, require_absent
 
@@ -58,7 +58,7 @@ def run_fit(arguments: argparse.Namespace) -> None:
     from subgraft.interfaces.api.fit import fit_session
 
     files = tuple(chain.from_iterable(arguments.pairs)) if arguments.pairs else (arguments.labels,)
-    options = chosen(arguments, "out", "text", "quick")
+    options = selected(arguments, "out", "text", "quick")
     labels, directions = arguments.labels is not None, tuple(arguments.languages or ())
     session = fit_session(arguments.model, files, console=console(), labels=labels, languages=directions, **options)
     if arguments.plan:
@@ -81,17 +81,17 @@ def _add_advise(commands: Commands) -> None:
 
 
 def advise(arguments: argparse.Namespace) -> None:
-    from subgraft.experiments.fit.preview_page import picture
-    from subgraft.experiments.fit.vocabulary_preview import described
+    from subgraft.experiments.fit.preview_page import plot_png
+    from subgraft.experiments.fit.vocabulary_preview import describe
 
     if arguments.picture:
         require_absent(arguments.picture)
     advice = subgraft.advise(arguments.model, arguments.text, side=arguments.side)
     if arguments.json:
-        print_json(**described(advice.preview), seconds=advice.cost)
+        print_json(**describe(advice.preview), seconds=advice.cost)
     else:
         console().print(advice.table())
     if arguments.picture:
         with new_file(arguments.picture) as out:
-            out.write_bytes(picture(advice.preview))
+            out.write_bytes(plot_png(advice.preview))
         say(f"picture written to {arguments.picture}", to=sys.stderr if arguments.json else sys.stdout)

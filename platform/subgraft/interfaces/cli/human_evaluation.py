@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from subgraft.base.terminal_escaping import say
-from subgraft.interfaces.cli.arguments import Commands, add_finished_run, add_out, chosen, console, whole
+from subgraft.interfaces.cli.arguments import Commands, add_finished_run, add_out, console, selected, whole_number
 from subgraft.orchestration.store.outputs import new_file, require_absent
 
 
@@ -22,14 +22,18 @@ def add_to(commands: Commands) -> None:
     make.add_argument(
         "--system", action="append", default=[], metavar="NAME", help="a system to judge; repeatable (default: all)"
     )
-    make.add_argument("--items", type=whole(1), metavar="NUMBER", help="number of sources (default: 125, or all)")
     make.add_argument(
-        "--judges", type=whole(1, 1000), default=5, metavar="NUMBER", help="number of sheets (default: 5)"
+        "--items", type=whole_number(1), metavar="NUMBER", help="number of sources (default: 125, or all)"
+    )
+    make.add_argument(
+        "--judges", type=whole_number(1, 1000), default=5, metavar="NUMBER", help="number of sheets (default: 5)"
     )
     asked = "repeatable (default: grammatical, without repetition, consistent, fits its source)"
     make.add_argument("--question", action="append", default=[], metavar="TEXT", help=asked)
-    make.add_argument("--most", type=whole(1, 1000), default=1, help="the highest answer; the lowest is 0 (default: 1)")
-    make.add_argument("--seed", type=whole(0), default=1, help="seed of sampling and shuffling (default: 1)")
+    make.add_argument(
+        "--most", type=whole_number(1, 1000), default=1, help="the highest answer; the lowest is 0 (default: 1)"
+    )
+    make.add_argument("--seed", type=whole_number(0), default=1, help="seed of sampling and shuffling (default: 1)")
     make.set_defaults(command=make_sheets)
 
     score = group.add_parser("score", help="compute means, intervals and agreement from filled sheets")
@@ -42,7 +46,7 @@ def add_to(commands: Commands) -> None:
 def make_sheets(arguments: argparse.Namespace) -> None:
     from subgraft.interfaces.api import human_evaluation
 
-    options = chosen(arguments, "out", "key", "most", "items", "judges", "seed")
+    options = selected(arguments, "out", "key", "most", "items", "judges", "seed")
     questions = arguments.question or human_evaluation.QUESTIONS
     key = human_evaluation.make_sheets(
         arguments.run, arguments.overrides, systems=arguments.system, questions=questions, **options

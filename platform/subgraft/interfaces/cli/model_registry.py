@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
-from subgraft.interfaces.cli.arguments import Commands, add_json, add_out, console, fraction, print_json, whole
+from subgraft.interfaces.cli.arguments import Commands, add_json, add_out, console, fraction, print_json, whole_number
 from subgraft.orchestration.store.outputs import new_directory
 from subgraft.orchestration.tracking.server import recording_server
 
@@ -38,8 +38,10 @@ def add_to(commands: Commands) -> None:
     promote = group.add_parser("promote", help=what)
     promote.add_argument("model", metavar="NAME")
     promote.add_argument("--level", type=fraction, default=0.05, help="significance level (default 0.05)")
-    promote.add_argument("--samples", type=whole(100, 100_000), default=1000, help="bootstrap samples (default 1000)")
-    promote.add_argument("--seed", type=whole(0), default=1, help="seed of the bootstrap (default 1)")
+    promote.add_argument(
+        "--samples", type=whole_number(100, 100_000), default=1000, help="bootstrap samples (default 1000)"
+    )
+    promote.add_argument("--seed", type=whole_number(0), default=1, help="seed of the bootstrap (default 1)")
     promote.set_defaults(command=promote_model)
 
 
@@ -56,11 +58,11 @@ def list_models(arguments: argparse.Namespace) -> None:
     table = Sheet(box=None, pad_edge=False)
     for heading in ("model", "version", "aliases", "system", "seed", "dev BLEU", "test BLEU", "registered"):
         table.add_column(heading, justify="right" if "BLEU" in heading else "left")
-    for one in versions:
-        scores = [fixed(float(one.tags[tag]) if tag in one.tags else None) for tag in ("dev.BLEU", "test.BLEU")]
-        aliases, registered = ", ".join(one.aliases), one.created.strftime("%Y-%m-%d %H:%M")
-        system, seed = one.tags.get("system", ""), one.tags.get("seed", "")
-        table.add_row(one.model, str(one.number), aliases, system, seed, *scores, registered)
+    for version in versions:
+        scores = [fixed(float(version.tags[tag]) if tag in version.tags else None) for tag in ("dev.BLEU", "test.BLEU")]
+        aliases, registered = ", ".join(version.aliases), version.created.strftime("%Y-%m-%d %H:%M")
+        system, seed = version.tags.get("system", ""), version.tags.get("seed", "")
+        table.add_row(version.model, str(version.number), aliases, system, seed, *scores, registered)
     if not versions:
         say("no model is registered here")
         return

@@ -24,7 +24,7 @@ from subgraft.interfaces.cli.arguments import (
     add_languages,
     print_json,
     standard_input,
-    whole,
+    whole_number,
 )
 
 if TYPE_CHECKING:
@@ -38,15 +38,21 @@ PREDICT = (
 
 
 def add_to(commands: Commands) -> None:
+    _add_generate(commands)
+    _add_evaluate(commands)
+    _add_predict(commands)
+
+
+def _add_generate(commands: Commands) -> None:
     generate = commands.add_parser("generate", help="generate text with a model")
     generate.add_argument("--model", required=True, help=MODEL_HELP)
-    whose = "one sentence or prompt per line; default: standard input"
-    read = generate.add_mutually_exclusive_group()
-    read.add_argument("--input", type=Path, metavar="FILE", help=whose)
+    lines = "one sentence or prompt per line; default: standard input"
+    inputs = generate.add_mutually_exclusive_group()
+    inputs.add_argument("--input", type=Path, metavar="FILE", help=lines)
     features = "safetensors file of the features that a model of `task: feature-conditional` reads"
-    read.add_argument("--features", type=Path, metavar="FILE", help=features)
-    most = "limit of each output of a model without an encoder, besides the one that follows from its source or prompt"
-    generate.add_argument("--max-tokens", type=whole(1), metavar="NUMBER", help=most)
+    inputs.add_argument("--features", type=Path, metavar="FILE", help=features)
+    limit = "limit of each output of a model without an encoder, besides the one that follows from its source or prompt"
+    generate.add_argument("--max-tokens", type=whole_number(1), metavar="NUMBER", help=limit)
     turn = "put each line as a user's turn into the chat template of an instruct model, which answers it"
     generate.add_argument("--chat", action="store_true", help=turn)
     _add_generation(generate)
@@ -56,6 +62,8 @@ def add_to(commands: Commands) -> None:
     _add_documents(generate, blocks)
     generate.set_defaults(command=generate_text)
 
+
+def _add_evaluate(commands: Commands) -> None:
     evaluate = commands.add_parser(
         "evaluate", help="compute BLEU, chrF, TER, ROUGE-L and METEOR, or the metrics of labels"
     )
@@ -63,26 +71,23 @@ def add_to(commands: Commands) -> None:
     outputs.add_argument("--hypotheses", type=Path, metavar="FILE")
     outputs.add_argument("--model", help=f"{MODEL_HELP}, which translates --sources first")
     evaluate.add_argument("--sources", type=Path, metavar="FILE", help="input of --model")
-    compared = evaluate.add_mutually_exclusive_group(required=True)
-    compared.add_argument("--references", type=Path, metavar="FILE")
+    gold = evaluate.add_mutually_exclusive_group(required=True)
+    gold.add_argument("--references", type=Path, metavar="FILE")
     labels = (
         "labelled examples (CSV, TSV, JSON lines, CoNLL): score --model by its task's metrics, with 95 %% intervals"
     )
-    compared.add_argument("--labels", type=Path, metavar="FILE", help=labels)
+    gold.add_argument("--labels", type=Path, metavar="FILE", help=labels)
     _add_generation(evaluate)
-    scored = [name for name, facts in TASKS.items() if facts.metrics]
-    evaluate.add_argument("--task", choices=scored, default="translation", help="determines the metrics")
+    tasks = [name for name, facts in TASKS.items() if facts.metrics]
+    evaluate.add_argument("--task", choices=tasks, default="translation", help="determines the metrics")
     language = "the target language (fr): selects METEOR's stemmer; zh is scored by characters"
     evaluate.add_argument("--language", default="", help=language)
     further = "an additional metric: ROUGE-1, ROUGE-2, CIDEr, or one of an installed package; repeatable"
     evaluate.add_argument("--metric", action="append", default=[], metavar="NAME", help=further)
-    scored_whole = (
-        "blank lines separate documents: d-BLEU, and s-BLEU where each has as many sentences as its reference"
-    )
-    _add_documents(evaluate, f"{scored_whole}; a model translates blocks of at most so many tokens (default 512)")
+    documents = "blank lines separate documents: d-BLEU, and s-BLEU where each has as many sentences as its reference"
+    _add_documents(evaluate, f"{documents}; a model translates blocks of at most so many tokens (default 512)")
     add_json(evaluate)
     evaluate.set_defaults(command=evaluate_text)
-    _add_predict(commands)
 
 
 def _add_predict(commands: Commands) -> None:
@@ -99,8 +104,8 @@ def _add_predict(commands: Commands) -> None:
 
 
 def _add_generation(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--beam", type=whole(1, MAX_BEAM_SIZE), default=4, help="beam size (default 4)")
-    command.add_argument("--batch-size", type=whole(1), default=32, help="sentences at a time (default 32)")
+    command.add_argument("--beam", type=whole_number(1, LARGEST_BEAM), default=4, help="beam size (default 4)")
+    command.add_argument("--batch-size", type=whole_number(1), default=32, help="sentences at a time (default 32)")
     add_languages(
         command,
         "for models with language codes, as in en-de or eng_Latn-deu_Latn (default: those the model was made for)",
@@ -109,7 +114,7 @@ def _add_generation(command: argparse.ArgumentParser) -> None:
 
 def _add_documents(command: argparse.ArgumentParser, about: str) -> None:
     command.add_argument(
-        "--documents", type=whole(4, MAX_SEQUENCE_LENGTH), nargs="?", const=512, metavar="TOKENS", help=about
+        "--documents", type=whole_number(4, LONGEST_SEQUENCE), nargs="?", const=512, metavar="TOKENS", help=about
     )
 
 
@@ -129,14 +134,14 @@ def generate_text(arguments: argparse.Namespace) -> None:
     inputs = features_in(arguments.features) if inputs is None else inputs
     with counting("generating") as progress:
         search = _search(arguments)
-        asked = {"max_tokens": arguments.max_tokens, "chat": arguments.chat}
-        outputs = generate(arguments.model, inputs, **search, **asked, progress=progress)
+        options = {"max_tokens": arguments.max_tokens, "chat": arguments.chat}
+        outputs = generate(arguments.model, inputs, **search, **options, progress=progress)
     for line in outputs:
         write(line)
 
 
 def _generate_documents(arguments: argparse.Namespace) -> None:
-    """Print documents with blank lines between them; an empty sentence, which would be one, is left out."""
+    """Print documents with blank lines between them, and without empty sentences, which would also be blank lines."""
     if arguments.features is not None or arguments.chat or arguments.max_tokens is not None:
         raise UserError(
             "--features, --chat and --max-tokens do not apply to --documents: leave them out", where="--documents"
@@ -170,8 +175,10 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
     from subgraft.evaluation.metrics.scores import check_parallel
     from subgraft.interfaces.api.scores import package_metrics
 
-    own = [metric.name for metric in package_metrics(arguments.metric)]  # unknown ones, before anything is read
-    if (arguments.model is None) != (arguments.sources is None) and not (own and arguments.model is None):
+    package_names = [
+        metric.name for metric in package_metrics(arguments.metric)
+    ]  # unknown ones, before anything is read
+    if (arguments.model is None) != (arguments.sources is None) and not (package_names and arguments.model is None):
         raise UserError("a model is evaluated on --sources, and nothing else takes them", where="evaluate")
     kind = "hypotheses" if arguments.model is None else "sources"
     hypotheses, references = (list(reading.lines(path)) for path in (vars(arguments)[kind], arguments.references))
@@ -184,14 +191,14 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
 
         with counting("translating") as progress:
             hypotheses = subgraft.translate(arguments.model, hypotheses, **_search(arguments), progress=progress)
-    scored = {"language": arguments.language, "task": arguments.task, "metrics": arguments.metric}
-    scores = subgraft.evaluate(hypotheses, references, sources=sources, **scored).scores
+    settings = {"language": arguments.language, "task": arguments.task, "metrics": arguments.metric}
+    scores = subgraft.evaluate(hypotheses, references, sources=sources, **settings).scores
     shares = _language_shares(arguments, sources or [], references, hypotheses)
     if arguments.json:
         print_json(sentences=len(references), scores=scores, **({"output_language": shares} if shares else {}))
         return
     for score in scores:
-        decimals = 4 if score.name in own else 2
+        decimals = 4 if score.name in package_names else 2
         say(f"{score.name}\t{score.value:.{decimals}f}\t{score.signature}")
     _say_languages(shares)
 
@@ -229,23 +236,22 @@ def _evaluate_documents(arguments: argparse.Namespace) -> None:
     kind = "hypotheses" if arguments.model is None else "sources"
     lines, references = (list(reading.lines(path)) for path in (vars(arguments)[kind], arguments.references))
     where = f"{vars(arguments)[kind]} and {arguments.references}"
-    wanted, documents = documents_of(references), documents_of(lines)
-    check_parallel(documents, wanted, where, "documents")
+    expected, documents = documents_of(references), documents_of(lines)
+    check_parallel(documents, expected, where, "documents")
     outputs = documents if arguments.model is None else _translated_documents(arguments, lines)
-    scores = evaluate_documents(outputs, wanted, language=arguments.language).scores
-    differing = unaligned(outputs, wanted)
-    shares = _language_shares(arguments, *(list(chain.from_iterable(each)) for each in (documents, wanted, outputs)))
+    scores = evaluate_documents(outputs, expected, language=arguments.language).scores
+    differing = unaligned(outputs, expected)
+    shares = _language_shares(arguments, *(list(chain.from_iterable(each)) for each in (documents, expected, outputs)))
     if arguments.json:
-        named = {"output_language": shares} if shares else {}
-        print_json(documents=len(wanted), documents_of_other_lengths=len(differing), scores=scores, **named)
+        languages = {"output_language": shares} if shares else {}
+        print_json(documents=len(expected), documents_of_other_lengths=len(differing), scores=scores, **languages)
         return
     for score in scores:
         say(f"{score.name}\t{score.value:.2f}\t{score.signature}")
     _say_languages(shares)
     if differing:
-        say(
-            f"no s-BLEU: {len(differing)} of {len(wanted)} documents have more or fewer sentences than their references"
-        )
+        share = f"{len(differing)} of {len(expected)} documents"
+        say(f"no s-BLEU: {share} have more or fewer sentences than their references")
 
 
 def _evaluate_labels(arguments: argparse.Namespace) -> None:
@@ -264,23 +270,23 @@ def _evaluate_labels(arguments: argparse.Namespace) -> None:
 
 
 def predict_lines(arguments: argparse.Namespace) -> None:
-    from subgraft.interfaces.api.predict import asked_model  # takes seconds to load
+    from subgraft.interfaces.api.predict import prediction_model  # takes seconds to load
     from subgraft.orchestration.execution.progress import counting
 
-    asked = asked_model(arguments.model)
+    model = prediction_model(arguments.model)
     path, form = arguments.input or Path("standard input"), arguments.format
     lines = reading.lines(path) if arguments.input else standard_input()
     form = form or ("jsonl" if path.name.removesuffix(".gz").endswith(".jsonl") else "lines")
-    inputs = list(_inputs(lines, path, asked.form, form))  # a mistake in one is reported before weights are read
+    inputs = list(_inputs(lines, path, model.form, form))  # a mistake in one is reported before weights are read
     with counting("predicting") as progress:
-        predictor = asked.predictor(arguments.languages)
+        predictor = model.predictor(arguments.languages)
         predictions = list(predictor.predict(inputs, progress=lambda done: progress(done, len(inputs), "inputs")))
-    for each in predictions:
-        write(json.dumps(each.facts, ensure_ascii=False) if arguments.json else each.text)
-    if cut := [number for number, each in enumerate(predictions, 1) if each.cut]:
+    for prediction in predictions:
+        write(json.dumps(prediction.facts, ensure_ascii=False) if arguments.json else prediction.text)
+    if cut := [number for number, prediction in enumerate(predictions, 1) if prediction.cut]:
         sys.stdout.flush()
-        what = f"{len(cut):,} of {len(inputs):,} inputs lost their end, too long for the model"
-        say(f"{what}; the first is {path}:{cut[0]}", to=sys.stderr)
+        message = f"{len(cut):,} of {len(inputs):,} inputs lost their end, too long for the model"
+        say(f"{message}; the first is {path}:{cut[0]}", to=sys.stderr)
 
 
 def _inputs(lines: Iterable[str], path: Path, form: InputForm, written: str) -> Iterator[Any]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.terminal_escaping import say
 from subgraft.interfaces.api.arguments import local_model
-from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_languages, whole
+from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_languages, whole_number
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -31,10 +31,10 @@ def add_to(commands: Commands) -> None:
     )
     serve.add_argument("model", metavar="MODEL", help=f"{MODEL_HELP}, or the output of `export --to ctranslate2`")
     serve.add_argument("--compare-with", metavar="MODEL", help="a second model, for example with the old vocabulary")
-    serve.add_argument("--port", type=whole(0, 65535), default=8111, help="0 for any free port (default 8111)")
+    serve.add_argument("--port", type=whole_number(0, 65535), default=8111, help="0 for any free port (default 8111)")
     host = f"address to listen on, as 0.0.0.0 in a container; there is no TLS (default {HOST}: this machine alone)"
     serve.add_argument("--host", metavar="ADDRESS", type=_address, default=HOST, help=host)
-    serve.add_argument("--beam", type=whole(1, 16), default=4, help="beam size for translations (default 4)")
+    serve.add_argument("--beam", type=whole_number(1, 16), default=4, help="beam size for translations (default 4)")
     add_languages(serve, "for models with language codes")
     token = "file for the token that requests need (default: only printed)"
     serve.add_argument("--token-file", type=Path, metavar="FILE", help=token)
@@ -44,13 +44,14 @@ def add_to(commands: Commands) -> None:
 def serve_model(arguments: argparse.Namespace) -> None:
     """Serve until SIGTERM or SIGINT, which end it with exit code 0."""
     from subgraft.interfaces.serving.application import LOCAL_NAMES, application
-    from subgraft.interfaces.serving.writer import opened
+    from subgraft.interfaces.serving.writer import open_model
 
     names = dict.fromkeys([arguments.model, *filter(None, [arguments.compare_with])])
     with contextlib.ExitStack() as stack, _interruptible():
         listening = stack.enter_context(_listening(arguments.host, arguments.port))
         models = {
-            name: stack.enter_context(opened(local_model(name), arguments.languages, arguments.beam)) for name in names
+            name: stack.enter_context(open_model(local_model(name), arguments.languages, arguments.beam))
+            for name in names
         }
         token = secrets.token_urlsafe(32)
         if arguments.token_file is not None:
@@ -66,13 +67,13 @@ def _interruptible() -> Iterator[None]:
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    previous = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
     except KeyboardInterrupt:
         say("stopped")
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous)
 
 
 @contextlib.contextmanager
@@ -93,10 +94,10 @@ def _listening(host: Address, port: int) -> Iterator[socket.socket]:
 def _token_file(path: Path, token: str) -> Iterator[None]:
     """A private file, removed when the token expires. Raises UserError if it exists."""
     try:
-        place = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError as error:
         raise UserError("exists already", where=str(path), hint="Give another --token-file.") from error
-    with os.fdopen(place, "w", encoding="utf-8") as file:
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(token + "\n")
     try:
         yield
@@ -108,8 +109,8 @@ def _address(text: str) -> Address:
     try:
         return ipaddress.ip_address(text)
     except ValueError:
-        what = f"expected an IP address such as 127.0.0.1, 0.0.0.0 or ::, found {text!r:.60}"
-        raise argparse.ArgumentTypeError(what) from None
+        message = f"expected an IP address such as 127.0.0.1, 0.0.0.0 or ::, found {text!r:.60}"
+        raise argparse.ArgumentTypeError(message) from None
 
 
 def _in_url(host: Address) -> str:

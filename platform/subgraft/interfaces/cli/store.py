@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.terminal_escaping import say
 from subgraft.interfaces.api.experiments import load_experiment
-from subgraft.interfaces.cli.arguments import Commands, console, whole
+from subgraft.interfaces.cli.arguments import Commands, console, whole_number
 from subgraft.orchestration.store.home import default_home, describe_empty_store
 from subgraft.orchestration.tracking.server import recording_server
 
@@ -35,7 +35,7 @@ def add_to(commands: Commands) -> None:
     files = "YAML files, each with its changes key=value, as in `subgraft run`"
     collect.add_argument("--keep", nargs="+", action="extend", required=True, metavar="CONFIG", help=files)
     collect.add_argument(
-        "--older-than", type=whole(0, HUNDRED_YEARS), metavar="DAYS", help="only artifacts older than this"
+        "--older-than", type=whole_number(0, HUNDRED_YEARS), metavar="DAYS", help="only artifacts older than this"
     )
     collect.add_argument("--apply", action="store_true", help="remove them")
     collect.set_defaults(command=collect_garbage)
@@ -50,10 +50,11 @@ def list_store(arguments: argparse.Namespace) -> None:
     _show(stored, uses)
     if problem := describe_empty_store(home):
         say(problem)
-    unfinished = [one for one in work_directories(home) if not one.finished]
-    say(f"{len(stored)} artifacts, {_size(sum(one.size for one in stored))}, in {home / 'store'}")
+    unfinished = [directory for directory in work_directories(home) if not directory.finished]
+    say(f"{len(stored)} artifacts, {_size(sum(artifact.size for artifact in stored))}, in {home / 'store'}")
     if unfinished:
-        say(f"{len(unfinished)} steps were started and not finished: {_size(sum(one.size for one in unfinished))}")
+        size = _size(sum(directory.size for directory in unfinished))
+        say(f"{len(unfinished)} steps were started and not finished: {size}")
 
 
 def collect_garbage(arguments: argparse.Namespace) -> None:
@@ -122,18 +123,23 @@ def _show(stored: Sequence[StoredArtifact], uses: Mapping[str, list[str]]) -> No
     table.add_column("age", justify="right")
     table.add_column("used by", overflow="fold")
     now = datetime.now(UTC)
-    for one in stored:
-        runs = list(dict.fromkeys(uses.get(one.fingerprint[:SHORT_LENGTH], ())))
+    for artifact in stored:
+        runs = list(dict.fromkeys(uses.get(artifact.fingerprint[:SHORT_LENGTH], ())))
         used_by = runs[0] + (f" and {len(runs) - 1} more" if len(runs) > 1 else "") if runs else ""
         table.add_row(
-            one.stage, one.name, one.fingerprint[:SHORT_LENGTH], _size(one.size), _age(now - one.finished), used_by
+            artifact.stage,
+            artifact.name,
+            artifact.fingerprint[:SHORT_LENGTH],
+            _size(artifact.size),
+            _age(now - artifact.finished),
+            used_by,
         )
     if stored:
         console().print(table)
 
 
-def _texts(unneeded: Surplus) -> str:
-    return f"{len(unneeded.encoded)} encoded text{'s' * (len(unneeded.encoded) > 1)}"
+def _texts(surplus: Surplus) -> str:
+    return f"{len(surplus.encoded)} encoded text{'s' * (len(surplus.encoded) > 1)}"
 
 
 def _size(count: float) -> str:

@@ -20,11 +20,11 @@ from subgraft.interfaces.cli.arguments import (
     Commands,
     add_languages,
     add_out,
-    chosen,
     console,
     new_language,
+    selected,
     sides,
-    whole,
+    whole_number,
 )
 from subgraft.orchestration.store.outputs import new_directory, new_file, require_absent
 from subgraft.subwords.vocabulary.entry import Mark
@@ -36,32 +36,48 @@ if TYPE_CHECKING:
 
 def add_to(commands: Commands) -> None:
     _add_generators(commands)
+    _add_similar(commands)
+    _add_embed(commands)
+    _add_assemble(commands)
+    _add_transfer(commands)
+
+
+def _add_similar(commands: Commands) -> None:
     similar = commands.add_parser("similar", help="list the tokens that are morphologically similar to unseen ones")
     similar.add_argument("--vocab", required=True, help="a vocabulary or model directory, or a hub id")
     tokens = similar.add_mutually_exclusive_group(required=True)
     tokens.add_argument("--token", help="a subword with its mark, as in ▁word, ##ing or Ġword")
     tokens.add_argument("--tokens", type=Path, metavar="FILE", help="one subword per line")
-    similar.add_argument("--max-similar", type=whole(1), default=10, help="maximum for each token (default 10)")
+    similar.add_argument("--max-similar", type=whole_number(1), default=10, help="maximum for each token (default 10)")
     similar.add_argument("--out", type=Path, metavar="FILE.tsv", help="default: a table on the screen")
     similar.set_defaults(command=find_similar)
 
+
+def _add_embed(commands: Commands) -> None:
     embed = commands.add_parser("embed", help="generate embeddings of unseen tokens")
     embed.add_argument("--model", required=True, help=MODEL_HELP)
     embed.add_argument("--generator", required=True, help="avg, or the directory of a trained generator")
     embed.add_argument("--tokens", type=Path, required=True, metavar="FILE", help="one subword per line")
     embed.add_argument("--side", choices=("encoder", "decoder"), default="decoder")
     embed.add_argument(
-        "--max-similar", type=whole(1), default=10, help="for avg (default 10); a trained generator has its own value"
+        "--max-similar",
+        type=whole_number(1),
+        default=10,
+        help="for avg (default 10); a trained generator has its own value",
     )
     embed.add_argument("--out", type=Path, required=True, metavar="FILE.safetensors")
     embed.set_defaults(command=embed_tokens)
 
+
+def _add_assemble(commands: Commands) -> None:
     assemble = commands.add_parser("assemble", help="make an encoder-decoder of a BERT")
     assemble.add_argument("--model", required=True, help="a directory or hub id")
-    assemble.add_argument("--seed", type=whole(0), default=1, help="seed of the new cross-attention")
+    assemble.add_argument("--seed", type=whole_number(0), default=1, help="seed of the new cross-attention")
     add_out(assemble)
     assemble.set_defaults(command=assemble_model)
 
+
+def _add_transfer(commands: Commands) -> None:
     transfer = commands.add_parser("transfer", help="give a model another vocabulary")
     transfer.add_argument("--model", required=True, help=MODEL_HELP)
     transfer.add_argument("--vocab", required=True, help="a vocabulary or model directory, or a hub id")
@@ -75,12 +91,12 @@ def add_to(commands: Commands) -> None:
     transfer.add_argument("--donor", metavar="MODEL", help="for donor: a model with the new tokens (default: --vocab)")
     transfer.add_argument("--mapping", choices=("omp", "linear"), default="omp", help="for donor (default: omp)")
     transfer.add_argument(
-        "--atoms", type=whole(1), help="for omp: shared tokens combined for each new one (default 64)"
+        "--atoms", type=whole_number(1), help="for omp: shared tokens combined for each new one (default 64)"
     )
     transfer.add_argument("--ridge", type=float, help="for linear (default: the best on held-out shared tokens)")
     transfer.add_argument("--sides", type=sides, default=("decoder",), metavar="decoder|encoder,decoder")
-    transfer.add_argument("--max-similar", type=whole(1), default=10, help="for avg (default 10)")
-    transfer.add_argument("--seed", type=whole(0), default=1, help="seed of the random methods")
+    transfer.add_argument("--max-similar", type=whole_number(1), default=10, help="for avg (default 10)")
+    transfer.add_argument("--seed", type=whole_number(0), default=1, help="seed of the random methods")
     lacking = (
         "languages that the model lacks, each with its code's initial embedding: mean, random-matched, or a language"
     )
@@ -194,13 +210,15 @@ def assemble_model(arguments: argparse.Namespace) -> None:
 
 def transfer_model(arguments: argparse.Namespace) -> None:
     donor = None if arguments.donor is None else local_model(arguments.donor)
-    inputs = chosen(arguments, "generator", "static", "distilled", "mapping", "atoms", "ridge")
-    options = chosen(arguments, "method", "sides", "max_similar", "seed")
+    inputs = selected(arguments, "generator", "static", "distilled", "mapping", "atoms", "ridge")
+    options = selected(arguments, "method", "sides", "max_similar", "seed")
     new = dict(arguments.new_languages)
     with new_directory(arguments.out) as out:
-        made = subgraft.transfer(arguments.model, arguments.vocab, donor=donor, new_languages=new, **inputs, **options)
-        made.write(out)
-    for side, report in made.reports.items():
+        result = subgraft.transfer(
+            arguments.model, arguments.vocab, donor=donor, new_languages=new, **inputs, **options
+        )
+        result.write(out)
+    for side, report in result.reports.items():
         fallbacks = ", ".join(f"{count} by {kind}" for kind, count in report.fallbacks.items() if count) or "none"
         say(
             f"{side}: {report.seen:,} seen, {report.unseen:,} unseen, {report.special} special (fallbacks: {fallbacks})"
@@ -221,13 +239,13 @@ def _add_generators(commands: Commands) -> None:
     train.add_argument("--kind", choices=names_with("trained"), default="network", help="default: network")
     both = "decoder|encoder,decoder"
     train.add_argument("--sides", type=sides, default=("decoder",), metavar=both, help="default: decoder")
-    train.add_argument("--steps", type=whole(1), help="updates (default: the preset's)")
+    train.add_argument("--steps", type=whole_number(1), help="updates (default: the preset's)")
     train.add_argument("--preset", choices=("small", "gpu", "paper"), default="small", help="default: small")
     add_out(train)
     train.set_defaults(command=train_generator)
 
 
 def train_generator(arguments: argparse.Namespace) -> None:
-    options = chosen(arguments, "languages", "out", "text", "objective", "kind", "sides", "steps", "preset")
+    options = selected(arguments, "languages", "out", "text", "objective", "kind", "sides", "steps", "preset")
     subgraft.train_generator(arguments.model, pairs=arguments.pairs and tuple(arguments.pairs), **options)
     say(f"written to {arguments.out}; `subgraft transfer --method {arguments.kind} --generator` takes it")

@@ -20,10 +20,10 @@ from subgraft.interfaces.cli.arguments import (
     add_config,
     add_out,
     add_text,
-    chosen,
     console,
+    selected,
     share,
-    whole,
+    whole_number,
 )
 from subgraft.orchestration.store.outputs import new_directory, require_empty_directory
 
@@ -37,7 +37,7 @@ def add_to(commands: Commands) -> None:
     )
     learning = group.add_parser("learn", help="learn a vocabulary from text")
     add_text(learning)
-    size = whole(1, MAX_VOCABULARY_SIZE)
+    size = whole_number(1, LARGEST_VOCABULARY)
     learning.add_argument("--size", type=size, required=True, help="number of pieces, special tokens included")
     learning.add_argument("--kind", choices=get_args(VocabularyKind), default="unigram", help="default: unigram")
     like = "take over the special tokens and language codes of a model, or of a vocabulary's directory"
@@ -47,7 +47,7 @@ def add_to(commands: Commands) -> None:
     fallback = "spell other characters in bytes, which take 256 pieces (unigram and bpe only; default: yes)"
     learning.add_argument("--byte-fallback", action=argparse.BooleanOptionalAction, help=fallback)
     fewer = "leave out pieces that the text uses fewer than N times"
-    learning.add_argument("--min-count", type=whole(1), metavar="N", help=fewer)
+    learning.add_argument("--min-count", type=whole_number(1), metavar="N", help=fewer)
     add_out(learning)
     learning.set_defaults(command=learn)
     _add_changes(group)
@@ -58,7 +58,7 @@ def add_to(commands: Commands) -> None:
         "--text", type=Path, metavar="FILE", help="text in which to count tokens and compare segmentations"
     )
     comparing.add_argument(
-        "--words", type=whole(0), default=20, help="number of over-segmented words to show (default 20)"
+        "--words", type=whole_number(0), default=20, help="number of over-segmented words to show (default 20)"
     )
     comparing.set_defaults(command=compare)
     _add_embed(group)
@@ -66,7 +66,7 @@ def add_to(commands: Commands) -> None:
 
 
 def _add_changes(group: Commands) -> None:
-    for name, command, what, rare, count in (
+    for name, command, description, rare, count in (
         (
             "extend",
             extend,
@@ -82,17 +82,19 @@ def _add_changes(group: Commands) -> None:
             1,
         ),
     ):
-        one = group.add_parser(name, help=what)
-        one.add_argument("vocabulary", metavar="MODEL", help=f"{MODEL_HELP}, or a vocabulary's directory")
-        add_text(one)
+        parser = group.add_parser(name, help=description)
+        parser.add_argument("vocabulary", metavar="MODEL", help=f"{MODEL_HELP}, or a vocabulary's directory")
+        add_text(parser)
         if name == "extend":
-            one.add_argument("--add", type=whole(1), required=True, metavar="N", help="number of new subwords")
+            parser.add_argument(
+                "--add", type=whole_number(1), required=True, metavar="N", help="number of new subwords"
+            )
         fewer = f"{rare} fewer than N times in the text (default {count})"
-        one.add_argument("--min-count", type=whole(1), default=count, metavar="N", help=fewer)
+        parser.add_argument("--min-count", type=whole_number(1), default=count, metavar="N", help=fewer)
         whose = "whose vocabulary, in a model with two (default: decoder)"
-        one.add_argument("--side", choices=get_args(SideName), default="decoder", help=whose)
-        add_out(one)
-        one.set_defaults(command=command)
+        parser.add_argument("--side", choices=get_args(SideName), default="decoder", help=whose)
+        add_out(parser)
+        parser.set_defaults(command=command)
 
 
 def _add_embed(group: Commands) -> None:
@@ -102,16 +104,18 @@ def _add_embed(group: Commands) -> None:
     algorithms = ("skip-gram", "cbow", "fasttext")
     embedding.add_argument("--algorithm", choices=algorithms, default="fasttext", help="default: fasttext")
     width = "the width of the model's embeddings (default 256)"
-    embedding.add_argument("--dimensions", type=whole(1, MAX_WIDTH), default=256, help=width)
-    embedding.add_argument("--epochs", type=whole(1), default=5, help="default 5")
-    embedding.add_argument("--min-count", type=whole(1), default=5, help="rarer tokens get no embedding (default 5)")
-    embedding.add_argument("--seed", type=whole(0), default=1)
+    embedding.add_argument("--dimensions", type=whole_number(1, WIDEST), default=256, help=width)
+    embedding.add_argument("--epochs", type=whole_number(1), default=5, help="default 5")
+    embedding.add_argument(
+        "--min-count", type=whole_number(1), default=5, help="rarer tokens get no embedding (default 5)"
+    )
+    embedding.add_argument("--seed", type=whole_number(0), default=1)
     add_out(embedding)
     embedding.set_defaults(command=embed)
 
 
 def learn(arguments: argparse.Namespace) -> None:
-    options = chosen(arguments, "size", "kind", "like", "character_coverage", "byte_fallback", "min_count")
+    options = selected(arguments, "size", "kind", "like", "character_coverage", "byte_fallback", "min_count")
     with new_directory(arguments.out) as out:
         tokenizer = subgraft.learn_vocabulary(arguments.text, **options)
         tokenizer.save(out)
@@ -156,7 +160,7 @@ def embed(arguments: argparse.Namespace) -> None:
     from subgraft.embeddings.initialisers.static_embeddings import train_static
     from subgraft.interfaces.api.vocabularies import load_vocabulary
 
-    settings = StaticEmbeddingSettings(**chosen(arguments, "dimensions", "epochs", "min_count", "seed"))
+    settings = StaticEmbeddingSettings(**selected(arguments, "dimensions", "epochs", "min_count", "seed"))
     with new_directory(arguments.out) as out:
         lines = chain.from_iterable(reading.lines(path) for path in arguments.text)
         embeddings = train_static(lines, load_vocabulary(arguments.vocab), arguments.algorithm, settings)
@@ -166,11 +170,13 @@ def embed(arguments: argparse.Namespace) -> None:
 
 
 def _add_allocations(group: Commands) -> None:
-    judging = group.add_parser("capacity", help="measure a vocabulary's capacity for each language (ALP), on any text")
-    judging.add_argument("vocabulary", metavar="MODEL", help=f"{MODEL_HELP}, or a vocabulary's directory")
+    measuring = group.add_parser(
+        "capacity", help="measure a vocabulary's capacity for each language (ALP), on any text"
+    )
+    measuring.add_argument("vocabulary", metavar="MODEL", help=f"{MODEL_HELP}, or a vocabulary's directory")
     files = "UTF-8, plain or gz; LANG may be followed by a split, as in sw/dev=FILE"
-    judging.add_argument("--text", type=_language_file, nargs="+", required=True, metavar="LANG=FILE", help=files)
-    judging.set_defaults(command=capacity)
+    measuring.add_argument("--text", type=_language_file, nargs="+", required=True, metavar="LANG=FILE", help=files)
+    measuring.set_defaults(command=capacity)
     allocating = group.add_parser(
         "allocate", help="allocate one vocabulary to several languages; finished steps are not repeated"
     )
@@ -207,16 +213,16 @@ def _show(by_text: dict[str, Capacity]) -> None:
     table = Sheet(*headings, box=None, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
-    for language, each in by_text.items():
+    for language, measured in by_text.items():
         table.add_row(
             language,
-            f"{each.sentences:,}",
-            f"{each.alp:.3f}",
-            f"{each.pieces:,}",
-            f"{each.tokens_per_word:.3f}",
-            f"{each.characters_per_token:.2f}",
-            f"{each.unknown:,} ({each.unknown / max(1, each.tokens):.2%})",
-            f"{each.byte_tokens:,}",
+            f"{measured.sentences:,}",
+            f"{measured.alp:.3f}",
+            f"{measured.pieces:,}",
+            f"{measured.tokens_per_word:.3f}",
+            f"{measured.characters_per_token:.2f}",
+            f"{measured.unknown:,} ({measured.unknown / max(1, measured.tokens):.2%})",
+            f"{measured.byte_tokens:,}",
         )
     console().print(table)
     say("ALP: nats a sentence by the text's own unigram; comparable only on the same sentences.")
@@ -237,11 +243,11 @@ def allocate(arguments: argparse.Namespace) -> None:
     for shown in finished.tables:
         console().print(shown)
     say(f"report       {finished.report}")
-    for total, place in finished.vocabularies.items():
-        say(f"{total:<12,} {place}")
+    for total, directory in finished.vocabularies.items():
+        say(f"{total:<12,} {directory}")
     if arguments.out:
         with new_directory(arguments.out) as out:
             shutil.copytree(finished.report.parent, out / "report")
-            for total, place in finished.vocabularies.items():
-                shutil.copytree(place, out / str(total))
+            for total, directory in finished.vocabularies.items():
+                shutil.copytree(directory, out / str(total))
         say(f"copied       {arguments.out}")

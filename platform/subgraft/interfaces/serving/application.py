@@ -1,5 +1,5 @@
 """The HTTP routes: a page with a text box, and with a token POST /translate, those of `completions.py` and
-`predictions.py`, and GET /health, which says what is served.
+`predictions.py`, and GET /health, which lists the served models.
 
 The page itself needs no token; its script reads the token from the address's fragment, which browsers do not send.
 Requests for another host name are refused, so that a web page cannot reach the server through a name of its own that
@@ -27,17 +27,17 @@ from subgraft.interfaces.serving.completions import Completions
 from subgraft.interfaces.serving.predictions import Predictions
 from subgraft.interfaces.serving.requests import (
     HEADERS,
-    MOST_TEXTS,
+    MAX_TEXTS,
     RefusedError,
-    answered,
     body_of,
     check_token,
+    respond,
 )
 from subgraft.interfaces.serving.writer import Served, Writer
 from subgraft.training.understanding.predictor import Predictor
 
-# Characters in a text, and seconds until a request is answered.
-LONGEST_TEXT = 2000
+# The maximum characters of a text, and seconds until a request times out.
+MAX_TEXT_LENGTH = 2000
 PATIENCE = 60.0
 LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
@@ -56,67 +56,82 @@ def application(
         patience: seconds until a request times out.
         names: host names that requests may use; "*" allows any.
     """
-    writers = {name: model for name, model in models.items() if isinstance(model, Writer)}
-    predictors = {name: model for name, model in models.items() if isinstance(model, Predictor)}
-    completers = {name: model for name, model in models.items() if not isinstance(model, Writer | Predictor)}
-    batchers = {name: Batcher(writer.answer) for name, writer in writers.items()}
-    served, predicted = Completions(completers, token, patience), Predictions(predictors, token, patience)
+    routes = _Routes(models, token, patience)
+    return Starlette(
+        routes=routes.all(),
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=names)],
+        lifespan=routes.lifespan,
+    )
 
-    async def page(request: Request) -> Response:
-        text = files("subgraft.interfaces.serving").joinpath("page.html").read_text(encoding="utf-8")
-        return HTMLResponse(text, headers=HEADERS)
 
-    async def translate(request: Request) -> Response:
-        return await answered(translated(request))
+class _Routes:
+    """The routes of the application, and the queues of its models."""
 
-    async def translated(request: Request) -> dict[str, Any]:
-        check_token(request, token)
-        if not writers:
-            routes = dict.fromkeys(each["route"] for each in all_served())
-            raise RefusedError(404, f"no model that translates is served: POST {' or '.join(routes)}")
-        body = await body_of(request)
-        texts, direction = _texts(body), _direction(body, writers)
-        asked = [(direction, text) for text in texts]
-        answers = await asyncio.gather(*(batcher.ask(asked, patience) for batcher in batchers.values()))
-        both = zip(writers.items(), answers, strict=True)
-        return {"models": [_described(name, writer, texts, direction, *answer) for (name, writer), answer in both]}
+    def __init__(self, models: Mapping[str, Served], token: str, patience: float) -> None:
+        self._token, self._patience = token, patience
+        self._writers = {name: model for name, model in models.items() if isinstance(model, Writer)}
+        predictors = {name: model for name, model in models.items() if isinstance(model, Predictor)}
+        self._completers = {name: model for name, model in models.items() if not isinstance(model, Writer | Predictor)}
+        self._queues = {name: Batcher(writer.answer) for name, writer in self._writers.items()}
+        self._completions = Completions(self._completers, token, patience)
+        self._predictions = Predictions(predictors, token, patience)
 
-    async def health(request: Request) -> Response:
-        return await answered(checked(request))
-
-    async def checked(request: Request) -> dict[str, Any]:
-        check_token(request, token)
-        return {"models": all_served()}
-
-    def all_served() -> list[dict[str, Any]]:
-        written: list[dict[str, Any]] = [
-            {"model": name, "task": "translation", "route": "/translate"}
-            | ({"directions": [*writer.directions]} if writer.directions else {})
-            for name, writer in writers.items()
+    def all(self) -> list[Route]:
+        return [
+            Route("/", self._page),
+            Route("/health", self._health),
+            Route("/translate", self._translate, methods=["POST"]),
+            *self._completions.routes(),
+            *self._predictions.routes(),
         ]
-        continued = [{"model": name, "task": "completion", "route": "/v1/completions"} for name in completers]
-        return [*written, *continued, *predicted.described()]
 
     @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(batcher.run()) for batcher in batchers.values()]
-        tasks += [asyncio.create_task(batcher.run()) for batcher in served.batchers]
-        tasks += [asyncio.create_task(batcher.run()) for batcher in predicted.batchers]
+    async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        """Run the queues while the application is up."""
+        tasks = [asyncio.create_task(queue.run()) for queue in self._queues.values()]
+        tasks += [asyncio.create_task(queue.run()) for queue in self._completions.batchers]
+        tasks += [asyncio.create_task(queue.run()) for queue in self._predictions.batchers]
         yield
         for task in tasks:
             task.cancel()
 
-    return Starlette(
-        routes=[
-            Route("/", page),
-            Route("/health", health),
-            Route("/translate", translate, methods=["POST"]),
-            *served.routes(),
-            *predicted.routes(),
-        ],
-        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=names)],
-        lifespan=lifespan,
-    )
+    async def _page(self, request: Request) -> Response:
+        text = files("subgraft.interfaces.serving").joinpath("page.html").read_text(encoding="utf-8")
+        return HTMLResponse(text, headers=HEADERS)
+
+    async def _translate(self, request: Request) -> Response:
+        return await respond(self._translations(request))
+
+    async def _translations(self, request: Request) -> dict[str, Any]:
+        check_token(request, self._token)
+        if not self._writers:
+            routes = dict.fromkeys(model["route"] for model in self._served())
+            raise RefusedError(404, f"no model that translates is served: POST {' or '.join(routes)}")
+        body = await body_of(request)
+        texts, direction = _texts(body), _direction(body, self._writers)
+        items = [(direction, text) for text in texts]
+        answers = await asyncio.gather(*(queue.ask(items, self._patience) for queue in self._queues.values()))
+        answered = zip(self._writers.items(), answers, strict=True)
+        return {
+            "models": [_describe_answer(name, writer, texts, direction, *answer) for (name, writer), answer in answered]
+        }
+
+    async def _health(self, request: Request) -> Response:
+        return await respond(self._status(request))
+
+    async def _status(self, request: Request) -> dict[str, Any]:
+        check_token(request, self._token)
+        return {"models": self._served()}
+
+    def _served(self) -> list[dict[str, Any]]:
+        """Each model's task and route."""
+        translating: list[dict[str, Any]] = [
+            {"model": name, "task": "translation", "route": "/translate"}
+            | ({"directions": [*writer.directions]} if writer.directions else {})
+            for name, writer in self._writers.items()
+        ]
+        completing = [{"model": name, "task": "completion", "route": "/v1/completions"} for name in self._completers]
+        return [*translating, *completing, *self._predictions.describe()]
 
 
 def _texts(body: bytes) -> list[str]:
@@ -128,8 +143,8 @@ def _texts(body: bytes) -> list[str]:
         raise RefusedError(400, 'send JSON: {"texts": ["…"]}') from None
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
         raise RefusedError(400, "texts: a list of strings")
-    if len(texts) > MOST_TEXTS or any(len(text) > LONGEST_TEXT for text in texts):
-        raise RefusedError(413, f"at most {MOST_TEXTS} texts of {LONGEST_TEXT:,} characters")
+    if len(texts) > MAX_TEXTS or any(len(text) > MAX_TEXT_LENGTH for text in texts):
+        raise RefusedError(413, f"at most {MAX_TEXTS} texts of {MAX_TEXT_LENGTH:,} characters")
     try:
         "".join(texts).encode()
     except UnicodeEncodeError:
@@ -139,23 +154,23 @@ def _texts(body: bytes) -> list[str]:
 
 def _direction(body: bytes, writers: Mapping[str, Writer]) -> str | None:
     """The `direction` of a request, as in de-en, if it names one. Raises RefusedError unless all models have it."""
-    named: Any = json.loads(body).get("direction")
-    for name, writer in writers.items() if named is not None else ():
-        if not isinstance(named, str) or named not in writer.directions:
+    direction: Any = json.loads(body).get("direction")
+    for name, writer in writers.items() if direction is not None else ():
+        if not isinstance(direction, str) or direction not in writer.directions:
             raise RefusedError(400, f"direction: {name} has {', '.join(writer.directions) or 'one only'}")
-    return None if named is None else str(named)
+    return None if direction is None else str(direction)
 
 
-def _described(
+def _describe_answer(
     name: str, writer: Writer, texts: list[str], direction: str | None, outputs: list[str], seconds: float
 ) -> dict[str, Any]:
     """One model's answer; `seconds` are of the batch that the texts were part of."""
     source, _, target = (direction or "").partition("-")
-    own = writer.languages and writer.languages.model_dump()
+    languages = writer.languages and writer.languages.model_dump()
     return {
         "model": name,
         "engine": writer.engine,
-        "languages": {"source": source, "target": target} if direction else own,
+        "languages": {"source": source, "target": target} if direction else languages,
         "seconds": round(seconds, 4),
         "outputs": outputs,
         "source_pieces": [writer.source_pieces(text) for text in texts],

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-# Items in one batch, and requests that may wait; more are refused.
-BATCH, WAITING = 64, 256
+# The items of one batch, and the maximum number of waiting requests; further ones are refused.
+BATCH_SIZE, MAX_WAITING = 64, 256
 # Seconds that a batch waits for further requests. Clients that wait for their answers send the next requests together,
 # just after a batch: without this time the first of them would be a batch of its own.
-GATHERING = 0.005
+GATHER_SECONDS = 0.005
 
 Item = TypeVar("Item")
 Output = TypeVar("Output")
@@ -38,15 +38,15 @@ class Batcher(Generic[Item, Output]):
 
     def __init__(self, write: Callable[[Sequence[Item]], list[Output]]) -> None:
         self._write = write
-        self._waiting: asyncio.Queue[_Request[Item, Output]] = asyncio.Queue(WAITING)
+        self._waiting: asyncio.Queue[_Request[Item, Output]] = asyncio.Queue(MAX_WAITING)
         self.batches = 0
 
     async def ask(self, items: Sequence[Item], timeout: float) -> Answer[Output]:
-        """Raises BusyError where too many wait, TimeoutError where the answer takes too long."""
+        """The answer. Raises BusyError if too many requests wait, TimeoutError if the answer takes too long."""
         return await asyncio.wait_for(self.submit(items), timeout)
 
     def submit(self, items: Sequence[Item]) -> asyncio.Future[Answer[Output]]:
-        """The answer, once it is there. Raises BusyError where too many wait."""
+        """A future of the answer. Raises BusyError if too many requests wait."""
         request = _Request(items, asyncio.get_running_loop().create_future())
         try:
             self._waiting.put_nowait(request)
@@ -61,32 +61,32 @@ class Batcher(Generic[Item, Output]):
             self._gather(requests)
             # A single client never waits.
             if concurrent or len(requests) > 1:
-                await asyncio.sleep(GATHERING)
+                await asyncio.sleep(GATHER_SECONDS)
                 self._gather(requests)
             concurrent = len(requests) > 1
-            # Requests that were given up need no answer.
-            await self._answer([one for one in requests if not one.answer.done()])
+            # Requests that were cancelled need no answer.
+            await self._answer([request for request in requests if not request.answer.done()])
 
     def _gather(self, requests: list[_Request[Item, Output]]) -> None:
         """Add the waiting requests, up to a batch."""
-        while not self._waiting.empty() and sum(len(one.items) for one in requests) < BATCH:
+        while not self._waiting.empty() and sum(len(request.items) for request in requests) < BATCH_SIZE:
             requests.append(self._waiting.get_nowait())
 
     async def _answer(self, requests: Sequence[_Request[Item, Output]]) -> None:
-        items = [item for one in requests for item in one.items]
+        items = [item for request in requests for item in request.items]
         if not items:
             return
         self.batches += 1
-        began = time.perf_counter()
+        start = time.perf_counter()
         try:
-            written = await asyncio.to_thread(self._write, items)
-        except Exception as error:  # of the model: this batch's, and no reason to answer none after it
-            for one in requests:
-                if not one.answer.done():
-                    one.answer.set_exception(error)
+            outputs = await asyncio.to_thread(self._write, items)
+        except Exception as error:  # only this batch fails; later ones are answered
+            for request in requests:
+                if not request.answer.done():
+                    request.answer.set_exception(error)
             return
-        seconds, place = time.perf_counter() - began, 0
-        for one in requests:
-            if not one.answer.done():
-                one.answer.set_result(Answer(written[place : place + len(one.items)], seconds))
-            place += len(one.items)
+        seconds, offset = time.perf_counter() - start, 0
+        for request in requests:
+            if not request.answer.done():
+                request.answer.set_result(Answer(outputs[offset : offset + len(request.items)], seconds))
+            offset += len(request.items)

@@ -24,7 +24,7 @@ from subgraft.base.errors import UserError
 from subgraft.interfaces.serving.batching import Batcher, BusyError
 from subgraft.interfaces.serving.requests import (
     HEADERS,
-    MOST_TEXTS,
+    MAX_TEXTS,
     RefusedError,
     body_of,
     check_token,
@@ -61,7 +61,7 @@ class _Options(BaseModel):
 
 
 class _PromptRequest(_Options):
-    prompt: _Text | Annotated[list[_Text], Field(min_length=1, max_length=MOST_TEXTS)]
+    prompt: _Text | Annotated[list[_Text], Field(min_length=1, max_length=MAX_TEXTS)]
 
 
 class _Message(BaseModel):
@@ -113,7 +113,7 @@ class Completions:
 
     def __init__(self, models: Mapping[str, Completer], token: str, patience: float) -> None:
         self._models, self._token, self._patience = models, token, patience
-        self._queues = {name: Batcher(_completed_by(model)) for name, model in models.items()}
+        self._queues = {name: Batcher(_complete_with(model)) for name, model in models.items()}
         self._created = int(time.time())
 
     @property
@@ -138,32 +138,39 @@ class Completions:
         )
 
     async def _complete(self, request: Request) -> Response:
-        return await self._answered(request, _PromptRequest, _TEXT)
+        return await self._respond(request, _PromptRequest, _TEXT)
 
     async def _chat(self, request: Request) -> Response:
-        return await self._answered(request, _ChatRequest, _CHAT)
+        return await self._respond(request, _ChatRequest, _CHAT)
 
-    async def _answered(self, request: Request, kind: type[_PromptRequest | _ChatRequest], form: _Form) -> Response:
+    async def _respond(self, request: Request, kind: type[_PromptRequest | _ChatRequest], form: _Form) -> Response:
         try:
             check_token(request, self._token)
-            asked = _read(await body_of(request), kind)
-            completions = _completions(asked, self._model(asked.model))
-            facts = {"id": f"{form.prefix}-{secrets.token_hex(12)}", "created": int(time.time()), "model": asked.model}
-            queue = self._queues[asked.model]
-            if asked.stream:
-                usage = bool((asked.stream_options or {}).get("include_usage"))
+            options = _read(await body_of(request), kind)
+            completions = _completions(options, self._model(options.model))
+            facts = {
+                "id": f"{form.prefix}-{secrets.token_hex(12)}",
+                "created": int(time.time()),
+                "model": options.model,
+            }
+            queue = self._queues[options.model]
+            if options.stream:
+                usage = bool((options.stream_options or {}).get("include_usage"))
                 events = _Stream(completions, form, facts, self._patience, usage).sent(queue)
                 return StreamingResponse(events, media_type="text/event-stream", headers=HEADERS)
             await _until_done(queue, completions, self._patience)
         except ClientDisconnect:
-            return Response(status_code=400, headers=HEADERS)  # which nobody reads: the client has left
+            return Response(status_code=400, headers=HEADERS)  # the client has disconnected, so nobody reads it
         except RefusedError as refused:
             return _refusal(refused)
         except BusyError:
             return _refusal(RefusedError(503, "too many requests are waiting"))
         except TimeoutError:
             return _refusal(RefusedError(504, "the answer took too long: ask for fewer tokens, or for a stream"))
-        choices = [_choice(form.choice(one.text), number, one.finish) for number, one in enumerate(completions)]
+        choices = [
+            _choice(form.choice(completion.text), number, completion.finish)
+            for number, completion in enumerate(completions)
+        ]
         answer = {**facts, "object": form.kind, "choices": choices, "usage": _usage(completions)}
         return JSONResponse(answer, headers=HEADERS)
 
@@ -185,10 +192,10 @@ class _Stream:
         self._parts: asyncio.Queue[tuple[int, str] | None] = asyncio.Queue()
 
     def sent(self, queue: Batcher[Completion, None]) -> AsyncIterator[str]:
-        """The events. Raises BusyError at once where too many requests wait."""
+        """The events. Raises BusyError at once if too many requests wait."""
         loop = asyncio.get_running_loop()
-        for number, one in enumerate(self._completions):
-            one.on_text = partial(self._report, loop, number)
+        for number, completion in enumerate(self._completions):
+            completion.on_text = partial(self._report, loop, number)
         answer = queue.submit(self._completions)
         answer.add_done_callback(lambda done: self._parts.put_nowait(None))
         return self._events(answer)
@@ -205,8 +212,8 @@ class _Stream:
                 while (part := await self._parts.get()) is not None:
                     yield self._event(choices=[_choice(self._form.part(part[1]), part[0], None)])
             answer.result()
-            for number, one in enumerate(self._completions):
-                yield self._event(choices=[_choice(self._form.ending, number, one.finish)])
+            for number, completion in enumerate(self._completions):
+                yield self._event(choices=[_choice(self._form.ending, number, completion.finish)])
             if self._usage:
                 yield self._event(choices=[], usage=_usage(self._completions))
             yield "data: [DONE]\n\n"
@@ -228,13 +235,13 @@ async def _until_done(queue: Batcher[Completion, None], completions: list[Comple
 
 
 def _cancel(completions: Sequence[Completion], answer: asyncio.Future[Any]) -> None:
-    """End what is still being written: nobody reads it."""
-    for one in completions:
-        one.cancelled = True
+    """Stop the generation of unfinished completions, which nobody reads."""
+    for completion in completions:
+        completion.cancelled = True
     answer.cancel()
 
 
-def _completed_by(model: Completer) -> Callable[[Sequence[Completion]], list[None]]:
+def _complete_with(model: Completer) -> Callable[[Sequence[Completion]], list[None]]:
     def complete(completions: Sequence[Completion]) -> list[None]:
         model(completions)
         return [None] * len(completions)
@@ -259,29 +266,29 @@ def _read(body: bytes, kind: type[_PromptRequest | _ChatRequest]) -> _PromptRequ
         raise RefusedError(400, "send JSON") from None
 
 
-def _completions(asked: _PromptRequest | _ChatRequest, model: Completer) -> list[Completion]:
-    """A completion for each prompt. Raises RefusedError for a prompt that the model cannot take."""
-    if isinstance(asked, _ChatRequest):
-        prompts, default = [_conversation(asked, model)], model.max_positions
+def _completions(request: _PromptRequest | _ChatRequest, model: Completer) -> list[Completion]:
+    """A completion for each prompt. Raises RefusedError for a prompt that is too long for the model."""
+    if isinstance(request, _ChatRequest):
+        prompts, default = [_conversation(request, model)], model.max_positions
     else:
-        texts = [asked.prompt] if isinstance(asked.prompt, str) else asked.prompt
+        texts = [request.prompt] if isinstance(request.prompt, str) else request.prompt
         prompts, default = [[model.start, *ids] for ids in model.tokenizer.encode_batch(texts)], 16
-    room = model.max_positions - max(map(len, prompts))
-    most = asked.max_completion_tokens or asked.max_tokens or max(1, min(default, room))
-    if most > room:
+    available = model.max_positions - max(map(len, prompts))
+    max_tokens = request.max_completion_tokens or request.max_tokens or max(1, min(default, available))
+    if max_tokens > available:
         limit, longest = model.max_positions, max(map(len, prompts))
-        what = f"the model takes {limit:,} tokens: the prompt has {longest:,}, and {most:,} are asked for"
-        raise RefusedError(400, f"max_tokens: {what}")
-    temperature, top_p = (1.0 if value is None else value for value in (asked.temperature, asked.top_p))
-    stops = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
-    chosen = Sampling(temperature, top_p if temperature else 1.0)
-    return [Completion(ids, most, chosen, tuple(filter(None, stops))) for ids in prompts]
+        message = f"the model takes {limit:,} tokens: the prompt has {longest:,}, and {max_tokens:,} are asked for"
+        raise RefusedError(400, f"max_tokens: {message}")
+    temperature, top_p = (1.0 if value is None else value for value in (request.temperature, request.top_p))
+    stops = [request.stop] if isinstance(request.stop, str) else request.stop or []
+    sampling = Sampling(temperature, top_p if temperature else 1.0)
+    return [Completion(ids, max_tokens, sampling, tuple(filter(None, stops))) for ids in prompts]
 
 
-def _conversation(asked: _ChatRequest, model: Completer) -> list[int]:
-    turn = [message.model_dump() for message in asked.messages]
+def _conversation(request: _ChatRequest, model: Completer) -> list[int]:
+    turns = [message.model_dump() for message in request.messages]
     try:
-        return ChatTemplate.of(model.tokenizer, asked.model).ids([turn], model.max_positions)[0]
+        return ChatTemplate.of(model.tokenizer, request.model).ids([turns], model.max_positions)[0]
     except UserError as error:
         raise RefusedError(400, f"messages: {error.what}") from None
 
@@ -291,8 +298,11 @@ def _choice(content: Mapping[str, Any], number: int, finish: str | None) -> dict
 
 
 def _usage(completions: Sequence[Completion]) -> dict[str, int]:
-    prompt, written = sum(len(one.prompt) for one in completions), sum(len(one.written) for one in completions)
-    return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
+    prompt, generated = (
+        sum(len(completion.prompt) for completion in completions),
+        sum(len(completion.written) for completion in completions),
+    )
+    return {"prompt_tokens": prompt, "completion_tokens": generated, "total_tokens": prompt + generated}
 
 
 def _refusal(refused: RefusedError) -> Response:

@@ -14,12 +14,12 @@ from starlette.routing import Route
 
 from subgraft.base.errors import UserError
 from subgraft.interfaces.serving.batching import Batcher
-from subgraft.interfaces.serving.requests import MOST_TEXTS, RefusedError, answered, body_of, check_token
+from subgraft.interfaces.serving.requests import MAX_TEXTS, RefusedError, body_of, check_token, respond
 from subgraft.training.understanding.input_forms import InputForm
 from subgraft.training.understanding.predictor import Prediction, Predictor
 
-# Characters of a text, and candidates or choices of an input.
-LONGEST, MOST_CANDIDATES = 20_000, 100
+# The maximum characters of a text, and candidates or choices of an input.
+MAX_TEXT_LENGTH, MAX_CANDIDATES = 20_000, 100
 # The route of each task; all others classify.
 _ROUTES: Mapping[str, str] = {
     "tagging": "/tag",
@@ -28,7 +28,7 @@ _ROUTES: Mapping[str, str] = {
     "multiple-choice": "/rank",
 }
 CLASSIFY = "/classify"
-# The fields that have the inputs of a request.
+# The names under which a request may list its inputs.
 _LISTS = ("texts", "pairs", "inputs")
 
 
@@ -37,7 +37,7 @@ class Predictions:
 
     def __init__(self, models: Mapping[str, Predictor], token: str, patience: float) -> None:
         self._models, self._token, self._patience = models, token, patience
-        self._queues = {name: Batcher(_predicted_by(model)) for name, model in models.items()}
+        self._queues = {name: Batcher(_predict_with(model)) for name, model in models.items()}
 
     @property
     def batchers(self) -> Sequence[Batcher[Any, Prediction]]:
@@ -49,7 +49,7 @@ class Predictions:
             for route in dict.fromkeys((CLASSIFY, *_ROUTES.values()))
         ]
 
-    def described(self) -> list[dict[str, Any]]:
+    def describe(self) -> list[dict[str, Any]]:
         """Each model's task, its route, and the fields of an input."""
         return [
             {
@@ -63,7 +63,7 @@ class Predictions:
         ]
 
     async def _answer(self, route: str, request: Request) -> Response:
-        return await answered(self._predicted(route, request))
+        return await respond(self._predicted(route, request))
 
     async def _predicted(self, route: str, request: Request) -> dict[str, Any]:
         check_token(request, self._token)
@@ -71,16 +71,18 @@ class Predictions:
         if not models:
             raise RefusedError(404, f"no model that answers POST {route} is served: GET /health names those that are")
         values = _values(await body_of(request))
-        asked = {name: _inputs(values, model.form) for name, model in models.items()}
-        waiting = (self._queues[name].ask(inputs, self._patience) for name, inputs in asked.items())
-        answers = zip(models.items(), await asyncio.gather(*waiting), strict=True)
+        requests = {name: _inputs(values, model.form) for name, model in models.items()}
+        pending = (self._queues[name].ask(inputs, self._patience) for name, inputs in requests.items())
+        answers = zip(models.items(), await asyncio.gather(*pending), strict=True)
         return {
             "models": [
                 {
                     "model": name,
                     "task": model.name,
                     "seconds": round(seconds, 4),
-                    "outputs": [{**each.facts, "text": each.text, "cut": each.cut} for each in outputs],
+                    "outputs": [
+                        {**prediction.facts, "text": prediction.text, "cut": prediction.cut} for prediction in outputs
+                    ],
                 }
                 for (name, model), (outputs, seconds) in answers
             ]
@@ -91,7 +93,7 @@ def _route(model: Predictor) -> str:
     return _ROUTES.get(model.name, CLASSIFY)
 
 
-def _predicted_by(model: Predictor) -> Callable[[Sequence[Any]], list[Prediction]]:
+def _predict_with(model: Predictor) -> Callable[[Sequence[Any]], list[Prediction]]:
     return lambda inputs: list(model.predict(inputs))
 
 
@@ -101,14 +103,14 @@ def _values(body: bytes) -> list[Any]:
         request: Any = json.loads(body)
     except (ValueError, RecursionError):
         raise RefusedError(400, "send JSON") from None
-    named = [name for name in _LISTS if isinstance(request, dict) and name in request]
-    if not isinstance(request, dict) or len(named) > 1:
+    lists = [name for name in _LISTS if isinstance(request, dict) and name in request]
+    if not isinstance(request, dict) or len(lists) > 1:
         raise RefusedError(400, f"send an object with one of {', '.join(_LISTS)}, or with the fields of an input")
-    values = request[named[0]] if named else [request]
+    values = request[lists[0]] if lists else [request]
     if not isinstance(values, list) or not values:
-        raise RefusedError(400, f"{named[0]}: a list")
-    if len(values) > MOST_TEXTS:
-        raise RefusedError(413, f"at most {MOST_TEXTS} inputs")
+        raise RefusedError(400, f"{lists[0]}: a list")
+    if len(values) > MAX_TEXTS:
+        raise RefusedError(413, f"at most {MAX_TEXTS} inputs")
     return values
 
 
@@ -118,10 +120,10 @@ def _inputs(values: Sequence[Any], form: InputForm) -> list[Any]:
         inputs = [form.of_value(value, f"input {number}") for number, value in enumerate(values, 1)]
     except UserError as error:
         raise RefusedError(400, f"{error.where}: {error.what}") from None
-    for number, asked in enumerate(inputs, 1):
-        texts = [asked] if isinstance(asked, str) else [part for part in asked if isinstance(part, str)]
-        several = asked[1] if form.several else []
-        if any(len(text) > LONGEST for text in (*texts, *several)) or len(several) > MOST_CANDIDATES:
-            what = f"at most {LONGEST:,} characters of a text, and {MOST_CANDIDATES} {form.several or 'texts'}"
-            raise RefusedError(413, f"input {number}: {what}")
+    for number, item in enumerate(inputs, 1):
+        texts = [item] if isinstance(item, str) else [part for part in item if isinstance(part, str)]
+        candidates = item[1] if form.several else []
+        if any(len(text) > MAX_TEXT_LENGTH for text in (*texts, *candidates)) or len(candidates) > MAX_CANDIDATES:
+            limits = f"at most {MAX_TEXT_LENGTH:,} characters of a text, and {MAX_CANDIDATES} {form.several or 'texts'}"
+            raise RefusedError(413, f"input {number}: {limits}")
     return inputs

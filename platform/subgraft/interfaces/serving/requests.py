@@ -12,8 +12,8 @@ from starlette.responses import JSONResponse, Response
 from subgraft.interfaces.serving.batching import BusyError
 from subgraft.interfaces.serving.server import has_token
 
-# Of one request: bytes, and texts or prompts.
-LARGEST_BODY, MOST_TEXTS = 64 * 1024, 32
+# The maximum bytes of a request, and its texts or prompts.
+MAX_BODY_BYTES, MAX_TEXTS = 64 * 1024, 32
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
@@ -26,8 +26,8 @@ HEADERS = {
 class RefusedError(Exception):
     """A refused request: its HTTP status and the reason."""
 
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
         self.status = status
 
 
@@ -43,19 +43,19 @@ async def body_of(request: Request) -> bytes:
         async with asyncio.timeout(30):
             async for part in request.stream():
                 body += part
-                if len(body) > LARGEST_BODY:
-                    raise RefusedError(413, f"more than {LARGEST_BODY:,} bytes")
+                if len(body) > MAX_BODY_BYTES:
+                    raise RefusedError(413, f"more than {MAX_BODY_BYTES:,} bytes")
     except TimeoutError:
         raise RefusedError(408, "the request took too long to come") from None
     return body
 
 
-async def answered(work: Awaitable[Any]) -> Response:
-    """The result of a request as JSON, or why there is none."""
+async def respond(work: Awaitable[Any]) -> Response:
+    """The result of a request as JSON, or the error for which there is none."""
     try:
         return JSONResponse(await work, headers=HEADERS)
     except ClientDisconnect:
-        return Response(status_code=400, headers=HEADERS)  # which nobody reads: the client has left
+        return Response(status_code=400, headers=HEADERS)  # the client has disconnected, so nobody reads it
     except RefusedError as refused:
         return JSONResponse({"error": str(refused)}, refused.status, headers=HEADERS)
     except BusyError:

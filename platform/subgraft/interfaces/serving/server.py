@@ -16,11 +16,11 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-# Seconds from a connection, or an answer, until the headers of a request are there.
-HEADERS = 10.0
-# Connections at once: without the token, and in all. Each is a file of the process, which may often have 1,024.
-STRANGERS, CONNECTIONS = 128, 512
-# Connections that the system queues; they are accepted at once, as further files, until the oldest are closed.
+# Seconds from a connection, or an answer, until the headers of a request must be complete.
+HEADERS_TIMEOUT = 10.0
+# The maximum connections without the token, and in all. Each is an open file; the usual limit of a process is 1,024.
+MAX_UNAUTHENTICATED, MAX_CONNECTIONS = 128, 512
+# The system's queue of connections; they are accepted at once, as further open files, until the oldest are closed.
 _BACKLOG = 256
 _HEADER_BYTES = 16 * 1024
 
@@ -31,19 +31,21 @@ def has_token(headers: Iterable[tuple[bytes, bytes]], token: str) -> bool:
     return hmac.compare_digest(value.removeprefix(b"Bearer "), token.encode())
 
 
-def server(app: Any, token: str, *, headers: float = HEADERS, strangers: int = STRANGERS) -> uvicorn.Server:
+def server(
+    app: Any, token: str, *, headers: float = HEADERS_TIMEOUT, unauthenticated: int = MAX_UNAUTHENTICATED
+) -> uvicorn.Server:
     """A server that `run` starts on sockets.
 
     Args:
         app: the ASGI application.
         token: the token that requests need.
         headers: seconds until the headers of a request must be complete.
-        strangers: the most connections without the token.
+        unauthenticated: the maximum number of connections without the token.
     """
-    unknown: dict[_Connection, None] = {}
+    pending: dict[_Connection, None] = {}
 
     class Connection(_Connection):
-        seconds, most, waiting, secret = headers, strangers, unknown, token
+        headers_timeout, max_pending, pending_connections, secret = headers, unauthenticated, pending, token
 
     config = uvicorn.Config(
         app,
@@ -54,30 +56,30 @@ def server(app: Any, token: str, *, headers: float = HEADERS, strangers: int = S
         backlog=_BACKLOG,
         timeout_graceful_shutdown=5,
         timeout_keep_alive=max(1, round(headers)),
-        limit_concurrency=CONNECTIONS,
+        limit_concurrency=MAX_CONNECTIONS,
         h11_max_incomplete_event_size=_HEADER_BYTES,
     )
     return uvicorn.Server(config)
 
 
 class _Connection(H11Protocol):
-    """waiting: connections of this server that have not shown the token, the oldest first."""
+    """pending_connections: connections of this server that have not sent the token, the oldest first."""
 
-    seconds: float
-    most: int
-    waiting: dict[_Connection, None]
+    headers_timeout: float
+    max_pending: int
+    pending_connections: dict[_Connection, None]
     secret: str
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.waiting[self] = None
-        while len(self.waiting) > self.most:
-            next(iter(self.waiting))._drop()
+        self.pending_connections[self] = None
+        while len(self.pending_connections) > self.max_pending:
+            next(iter(self.pending_connections))._drop()
         self._await_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.waiting.pop(self, None)
+        self.pending_connections.pop(self, None)
         self._stop_waiting()
         super().connection_lost(exc)
 
@@ -86,7 +88,7 @@ class _Connection(H11Protocol):
         if self._is_answering():
             self._stop_waiting()
             if has_token(self.headers, self.secret):
-                self.waiting.pop(self, None)
+                self.pending_connections.pop(self, None)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -94,12 +96,12 @@ class _Connection(H11Protocol):
             self._await_headers()
 
     def _is_answering(self) -> bool:
-        """Whether a request's headers have come, and not all of its answer has gone."""
+        """Whether a request's headers have arrived and its answer is not completely sent."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def _await_headers(self) -> None:
         self._stop_waiting()
-        self._deadline = self.loop.call_later(self.seconds, self._drop)
+        self._deadline = self.loop.call_later(self.headers_timeout, self._drop)
 
     def _stop_waiting(self) -> None:
         if self._deadline is not None:
@@ -107,6 +109,6 @@ class _Connection(H11Protocol):
             self._deadline = None
 
     def _drop(self) -> None:
-        self.waiting.pop(self, None)
-        self.connections.discard(self)  # at once: the transport says so only in the loop's next round
+        self.pending_connections.pop(self, None)
+        self.connections.discard(self)  # at once, as the transport does so only in the loop's next iteration
         self.transport.abort()

@@ -30,10 +30,10 @@ from subgraft.training.understanding.predictor import Predictor
 
 @dataclass(frozen=True)
 class Writer:
-    """Translates texts, and shows how its vocabularies cut them.
+    """Translates texts, and shows their segmentation.
 
-    engine: what it runs on, as a page names it. languages: the direction of `write`, if it is known.
-    directions: what translates each direction, by its name, of a model with several.
+    engine: the engine's name on the page. languages: the direction of `write`, if it is known.
+    directions: of a model with several directions, the translator of each by its name.
     """
 
     engine: str
@@ -43,14 +43,14 @@ class Writer:
     languages: Languages | None = None
     directions: Mapping[str, Callable[[Sequence[str]], list[str]]] = field(default_factory=dict)
 
-    def answer(self, asked: Sequence[tuple[str | None, str]]) -> list[str]:
-        """An output for each text, in its direction; in that of `write` for None."""
-        outputs = [""] * len(asked)
-        for direction in dict.fromkeys(named for named, _ in asked):
-            places = [at for at, (named, _) in enumerate(asked) if named == direction]
+    def answer(self, items: Sequence[tuple[str | None, str]]) -> list[str]:
+        """An output for each direction and text; None is the direction of `write`."""
+        outputs = [""] * len(items)
+        for direction in dict.fromkeys(name for name, _ in items):
+            indices = [index for index, (name, _) in enumerate(items) if name == direction]
             write = self.write if direction is None else self.directions[direction]
-            for at, output in zip(places, write([asked[at][1] for at in places]), strict=True):
-                outputs[at] = output
+            for index, output in zip(indices, write([items[index][1] for index in indices]), strict=True):
+                outputs[index] = output
         return outputs
 
     def source_pieces(self, text: str) -> list[str]:
@@ -65,11 +65,11 @@ Served: TypeAlias = Writer | Completer | Predictor
 
 
 @contextmanager
-def opened(model: str, languages: Languages | None, beam: int) -> Iterator[Served]:
+def open_model(model: str, languages: Languages | None, beam: int) -> Iterator[Served]:
     """The model of a directory, an export or a hub id, until the end of the context; with a head it predicts labels.
 
     languages: of models with language codes; by default those that the model's files name, which may be several
-    directions. Raises UserError where neither says, and for a model that reads something other than text.
+    directions. Raises UserError if they are unknown, and for a model that reads something other than text.
     """
     directions: tuple[Languages, ...] = ()
     with tempfile.TemporaryDirectory(prefix="subgraft-serve-") as folder:
@@ -85,16 +85,16 @@ def opened(model: str, languages: Languages | None, beam: int) -> Iterator[Serve
             if family_of(bundle.model).has_source:
                 hint = "`subgraft generate` writes its texts."
                 raise UserError("this model writes texts for sources, so it is not served", where=model, hint=hint)
-            bundle.sequence_format(languages)  # refused here, not taken for something that CTranslate2 lacks
+            bundle.sequence_format(languages)  # an error here is not one of the export to CTranslate2
             if not _is_exported_to(directory, Path(folder), languages):
                 if "encoder" not in bundle.tokenizers:
                     bundle.model.to(device())  # type: ignore[arg-type]
                     yield TorchCompleter(bundle)
                     return
                 settings = MeasurementSettings(beam=beam)
-                searched = translator(bundle, languages, settings)
-                each = {pair.name: translator(bundle, pair, settings) for pair in _several(directions)}
-                yield Writer("PyTorch", bundle.encoder, bundle.decoder, searched, languages, each)
+                translate = translator(bundle, languages, settings)
+                by_direction = {pair.name: translator(bundle, pair, settings) for pair in _several(directions)}
+                yield Writer("PyTorch", bundle.encoder, bundle.decoder, translate, languages, by_direction)
                 return
             directory = Path(folder)
         exported = ExportedModel.open(directory)
@@ -105,11 +105,13 @@ def opened(model: str, languages: Languages | None, beam: int) -> Iterator[Serve
             yield ExportedCompleter(exported)
             return
         ratio = MeasurementSettings().max_length_ratio
-        opened_for = partial(ExportedTranslator, exported, beam=beam, max_length_ratio=ratio, running=engine(exported))
+        translator_of = partial(
+            ExportedTranslator, exported, beam=beam, max_length_ratio=ratio, running=engine(exported)
+        )
         direction = languages or exported.settings.languages
-        named = {pair.name: opened_for(languages=pair) for pair in _several(directions)}
-        write = opened_for(languages=languages)
-        yield Writer("CTranslate2", exported.encoder, exported.decoder, write, direction, named)
+        by_name = {pair.name: translator_of(languages=pair) for pair in _several(directions)}
+        write = translator_of(languages=languages)
+        yield Writer("CTranslate2", exported.encoder, exported.decoder, write, direction, by_name)
 
 
 def _several(directions: Sequence[Languages]) -> Sequence[Languages]:
@@ -118,7 +120,7 @@ def _several(directions: Sequence[Languages]) -> Sequence[Languages]:
 
 
 def _is_exported_to(model: Path, folder: Path, languages: Languages | None) -> bool:
-    """Whether CTranslate2 is there and has such models."""
+    """Export the model, and return whether CTranslate2 is installed and supports it."""
     if find_spec("ctranslate2") is None:
         return False
     from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
