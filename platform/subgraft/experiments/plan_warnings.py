@@ -61,8 +61,8 @@ def _sample(store: Store, corpus: Step[CorpusRecipe]) -> Iterator[tuple[str, ...
         return iter(())
     # A segment's other cells are labels, or its position in a document.
     columns = text_places(source.fields)[: len(SIDES)]
-    segments = (tuple(cells[column] for column in columns) for cells in source.read("train"))
-    return islice(segments, 0, None, max(1, source.size("train") // SAMPLE))
+    uncleaned = (tuple(cells[column] for column in columns) for cells in source.read("train"))
+    return islice(uncleaned, 0, None, max(1, source.size("train") // SAMPLE))
 
 
 def _line(side: SideName, tokenizer: Tokenizer, lines: Sequence[str]) -> str:
