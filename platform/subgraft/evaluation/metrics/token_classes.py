@@ -152,10 +152,10 @@ class BitsByClass:
         stretch_tokens: list[list[int]] = [[] for _ in borders]
         has_unknown = [False] * len(borders)
         for token, end in zip(*new, strict=True):
-            if end != NOWHERE:
+            if end != NO_OFFSET:
                 stretch_tokens[int(np.searchsorted(borders, end))].append(token)
         for token, end in zip(*old, strict=True):
-            if end != NOWHERE and token == self._upstream.special.get("unk"):
+            if end != NO_OFFSET and token == self._upstream.special.get("unk"):
                 has_unknown[int(np.searchsorted(borders, end))] = True
         start = 0
         for border, tokens, unknown in zip(borders, stretch_tokens, has_unknown, strict=True):
@@ -210,7 +210,7 @@ class _Sums:
 
 def common_ends(first: Sequence[int], second: Sequence[int], length: int) -> list[int]:
     """The positions at which tokens of both segmentations end; the last is the text's `length` in characters."""
-    common = (set(first) & set(second)) - {NOWHERE, 0}
+    common = (set(first) & set(second)) - {NO_OFFSET, 0}
     return sorted(end for end in common | {length} if end <= length)
 
 
@@ -224,7 +224,7 @@ def spread(ends: Sequence[int], amounts: Sequence[float], length: int) -> NDArra
     covered, pending = 0, 0.0
     for end, amount in zip(ends, amounts, strict=False):
         pending += amount
-        if end == NOWHERE:
+        if end == NO_OFFSET:
             continue
         start, stop = (covered, end) if end > covered else (max(0, covered - 1), max(1, covered))
         by_character[start:stop] += pending / (stop - start)

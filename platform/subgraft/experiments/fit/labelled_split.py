@@ -20,7 +20,7 @@ from subgraft.experiments.fit.split import FEWEST, FEWEST_HELD_OUT, FEWEST_TRAIN
 
 # More examples than of translations, because predicting labels takes less time.
 MAX_DEV, MAX_TEST = 500, 1000
-# The tasks of which a file may be: it is of the first one whose columns it has. Columns are the fields of the task's
+# Tasks in order of precedence: a file's task is the first one whose columns it has. Columns are the fields of its
 # JSON lines, in the order of an example's cells.
 _TASKS: tuple[LabelledTask, ...] = ("tagging", "pair-classification", "classification")
 _PAIR = {"text": "text", "text_pair": "text_pair"}
@@ -74,13 +74,13 @@ class LabelledSplit:
 def split_labelled(path: Path, languages: Languages) -> LabelledSplit:
     """Read and split a file, always in the same way. Raises UserError for one of another form, or too small."""
     settings, columns = _settings(path)
-    all_examples = resolved(settings, languages, Path(), {})
+    all_examples = resolve(settings, languages, Path(), {})
     count = all_examples.size("train")
     if count < FEWEST:
         hint = f"{FEWEST_HELD_OUT} are held out as dev and as test set each, {FEWEST_TRAINING} are trained on."
         raise UserError(f"{count:,} labelled examples: a fit needs {FEWEST:,} or more", where=str(path), hint=hint)
     held_out = {"dev": held_out_size(count, MAX_DEV), "test": held_out_size(count, MAX_TEST)}
-    source = resolved(settings.model_copy(update={"held_out": held_out}), languages, Path(), {})
+    source = resolve(settings.model_copy(update={"held_out": held_out}), languages, Path(), {})
     splits = {split: tuple(source.read(split)) for split in source.splits}
     return LabelledSplit(settings.task, columns, splits, all_examples.remarks("train"))
 

@@ -314,7 +314,7 @@ def text_step(experiment: Experiment, base: Path, pairs: Step) -> Step[TextRecip
         )
         for side in settings.sides
     }
-    questions = any(source.asks for side_sources in sources.values() for source in side_sources)
+    questions = any(source.has_questions for side_sources in sources.values() for source in side_sources)
     recipe = TextRecipe(
         identities={},
         languages=experiment.languages,

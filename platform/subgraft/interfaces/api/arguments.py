@@ -71,13 +71,13 @@ def path_of(name: str, value: Path | str) -> Path:
 
 
 def require_whole(
-    name: str, value: int | None, minimum: int, maximum: int = LARGEST_COUNT, *, optional: bool = False
+    name: str, value: int | None, minimum: int, maximum: int = MAX_COUNT, *, optional: bool = False
 ) -> None:
     """Raises ArgumentError for anything but a whole number in the range, or None if it is `optional`."""
     if value is None and optional:
         return
     if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
-        bounds = f"from {minimum} on" if maximum == LARGEST_COUNT else f"from {minimum} to {maximum}"
+        bounds = f"from {minimum} on" if maximum == MAX_COUNT else f"from {minimum} to {maximum}"
         raise ArgumentError(f"expected a whole number {bounds}, found {shown(value)}", where=name)
 
 

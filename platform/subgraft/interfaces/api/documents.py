@@ -54,8 +54,8 @@ def translate_documents(
     Raises:
         UserError: The model cannot translate blocks, or its languages are unknown.
     """
-    require_whole("block_tokens", block_tokens, 4, LONGEST_SEQUENCE)
-    require_whole("beam", beam, 1, LARGEST_BEAM)
+    require_whole("block_tokens", block_tokens, 4, MAX_SEQUENCE_LENGTH)
+    require_whole("beam", beam, 1, MAX_BEAM_SIZE)
     require_whole("batch_size", batch_size, 1)
     if any(isinstance(document, str) for document in documents) or isinstance(documents, str):
         raise ArgumentError("expected a list of documents, each a list of sentences", where="documents")

@@ -180,7 +180,7 @@ def _request(
         raise ArgumentError("expected a list of texts, found one", where="texts", hint="Give [text].")
     if not _are_texts(texts):
         raise ArgumentError(f"expected a list of texts, found {shown(texts)}", where="texts")
-    require_whole("beam", beam, 1, LARGEST_BEAM)
+    require_whole("beam", beam, 1, MAX_BEAM_SIZE)
     require_whole("batch_size", batch_size, 1)
     where = "the model" if isinstance(model, Model) else str(model)
     pair = None if languages is None else pair_of(languages)

@@ -59,7 +59,7 @@ def learn_vocabulary(
     Raises:
         UserError: the text cannot be read, or does not support the size.
     """
-    require_whole("size", size, 1, LARGEST_VOCABULARY)
+    require_whole("size", size, 1, MAX_VOCABULARY_SIZE)
     require_whole("min_count", min_count, 1, optional=True)
     one_of("kind", kind, get_args(VocabularyKind))
     if not isinstance(character_coverage, int | float) or not 0 < character_coverage <= 1:
@@ -91,7 +91,7 @@ def extend(
     Raises:
         UserError: The text does not support so many.
     """
-    require_whole("add", add, 1, LARGEST_VOCABULARY)
+    require_whole("add", add, 1, MAX_VOCABULARY_SIZE)
     require_whole("min_count", min_count, 1)
     return extend_vocabulary(vocabulary_of(vocabulary, side), text_lines(text), add, min_count)
 

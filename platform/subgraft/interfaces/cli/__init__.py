@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parsed = parser().parse(arguments)
         code: int | None = parsed.command(parsed)
-        with naming(sys.stdout):
+        with name_stream_in_errors(sys.stdout):
             sys.stdout.flush()  # here a full disk, or a reader that has exited, can still be reported
         return code or 0
     except SubgraftError as raised:

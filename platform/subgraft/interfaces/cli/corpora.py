@@ -167,7 +167,7 @@ def _folder(name: str, languages: Languages | tuple[str, ...] | None) -> tuple[C
     from subgraft.data.sources.paths import find
 
     path = find(name, Path.cwd())
-    layout = recognised(path) if path.is_dir() else None
+    layout = recognise_folder(path) if path.is_dir() else None
     if layout is None or (layout.source.folder and isinstance(languages, Languages)):
         return CorpusSource(folder=name), languages if isinstance(languages, Languages) else USUAL
     if languages is not None:

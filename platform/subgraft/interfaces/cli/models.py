@@ -104,7 +104,7 @@ def _add_predict(commands: Commands) -> None:
 
 
 def _add_generation(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--beam", type=whole_number(1, LARGEST_BEAM), default=4, help="beam size (default 4)")
+    command.add_argument("--beam", type=whole_number(1, MAX_BEAM_SIZE), default=4, help="beam size (default 4)")
     command.add_argument("--batch-size", type=whole_number(1), default=32, help="sentences at a time (default 32)")
     add_languages(
         command,
@@ -114,7 +114,7 @@ def _add_generation(command: argparse.ArgumentParser) -> None:
 
 def _add_documents(command: argparse.ArgumentParser, about: str) -> None:
     command.add_argument(
-        "--documents", type=whole_number(4, LONGEST_SEQUENCE), nargs="?", const=512, metavar="TOKENS", help=about
+        "--documents", type=whole_number(4, MAX_SEQUENCE_LENGTH), nargs="?", const=512, metavar="TOKENS", help=about
     )
 
 

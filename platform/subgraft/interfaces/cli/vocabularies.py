@@ -37,7 +37,7 @@ def add_to(commands: Commands) -> None:
     )
     learning = group.add_parser("learn", help="learn a vocabulary from text")
     add_text(learning)
-    size = whole_number(1, LARGEST_VOCABULARY)
+    size = whole_number(1, MAX_VOCABULARY_SIZE)
     learning.add_argument("--size", type=size, required=True, help="number of pieces, special tokens included")
     learning.add_argument("--kind", choices=get_args(VocabularyKind), default="unigram", help="default: unigram")
     like = "take over the special tokens and language codes of a model, or of a vocabulary's directory"
@@ -104,7 +104,7 @@ def _add_embed(group: Commands) -> None:
     algorithms = ("skip-gram", "cbow", "fasttext")
     embedding.add_argument("--algorithm", choices=algorithms, default="fasttext", help="default: fasttext")
     width = "the width of the model's embeddings (default 256)"
-    embedding.add_argument("--dimensions", type=whole_number(1, WIDEST), default=256, help=width)
+    embedding.add_argument("--dimensions", type=whole_number(1, MAX_WIDTH), default=256, help=width)
     embedding.add_argument("--epochs", type=whole_number(1), default=5, help="default 5")
     embedding.add_argument(
         "--min-count", type=whole_number(1), default=5, help="rarer tokens get no embedding (default 5)"
