@@ -65,7 +65,7 @@ class Alone:
 
     rank, world, device = 0, 1, torch.device("cpu")
 
-    def whole(self) -> AbstractContextManager[None]:
+    def gathered_parameters(self) -> AbstractContextManager[None]:
         return nullcontext()
 
 

@@ -98,7 +98,7 @@ def selected(points: Sequence[Point]) -> dict[str, Point]:
     best: dict[str, Point] = {}
     for name, rule in SELECTIONS.items():
         if rule is None or rule.score in points[-1]:
-            best[name] = points[-1] if rule is None else max(points, key=rule.worth)
+            best[name] = points[-1] if rule is None else max(points, key=rule.signed_score)
     return best
 
 

@@ -81,7 +81,7 @@ from subgraft.training.parameter_groups import ParameterRates
 from subgraft.training.progress import Selection
 from subgraft.training.schedule import Data
 from subgraft.training.streams import StreamedData
-from subgraft.training.tensor_shards import Gathered
+from subgraft.training.tensor_shards import GatheredTensors
 from subgraft.training.understanding.multitask import TasksAtOnce
 from toys import (
     SHAPE,
@@ -178,9 +178,9 @@ def main(task: str, kind: str, out: Path, stop: int, background: bool) -> None:
     if isinstance(data, _Counted):
         (out / f"new-{engine.rank}.json").write_text(json.dumps(data.new))
     held = _held(module)
-    with engine.whole():
+    with engine.gathered_parameters():
         remaining = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
-    tensors = {name: tensor.contiguous().clone() for name, tensor in Gathered(engine.state(), engine).items()}
+    tensors = {name: tensor.contiguous().clone() for name, tensor in GatheredTensors(engine.state(), engine).items()}
     if engine.rank == 0:
         (out / f"losses-{stop}.json").write_text(json.dumps(losses))
         (out / "held.json").write_text(json.dumps(held))

@@ -19,7 +19,7 @@ from subgraft.base.errors import OperationalError
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.checkpoint_writer import CheckpointWriter
 from subgraft.training.engine import Batch
-from subgraft.training.tensor_shards import Gathered, TensorSlice
+from subgraft.training.tensor_shards import GatheredTensors, TensorSlice
 
 SHAPES = {1: 5, 2: 2_000_001}
 
@@ -50,7 +50,7 @@ class Halves:
     def load_state(self, tensors: Mapping[str, Tensor], steps: int) -> None:
         raise NotImplementedError
 
-    def whole(self) -> AbstractContextManager[None]:
+    def gathered_parameters(self) -> AbstractContextManager[None]:
         return nullcontext()
 
 
@@ -82,7 +82,7 @@ def written(checkpoints: Checkpoints, rank: int, step: int, background: bool) ->
     dist.barrier()
     result = checkpoints.latest()
     assert result is not None
-    assert torch.equal(result.tensors["w"], Gathered(state, engine)["w"])
+    assert torch.equal(result.tensors["w"], GatheredTensors(state, engine)["w"])
     return result.step, result.tensors["w"].tolist()
 
 

@@ -16,7 +16,7 @@ from subgraft.base.errors import OperationalError, SubgraftError
 from subgraft.config.runtime import Runtime
 from subgraft.config.training import TrainingSettings
 from subgraft.training.checkpoint import Checkpoints
-from subgraft.training.dry_run import explain_out_of_memory, most_demanding, what_helps
+from subgraft.training.dry_run import explain_out_of_memory, memory_saving_options, most_demanding
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Trainer
 
@@ -76,16 +76,16 @@ def test_the_dry_batch_is_the_largest_micro_batch(tmp_path: Path) -> None:
 
 
 def test_only_settings_that_are_not_on_are_named() -> None:
-    helps = what_helps("finetune", SETTINGS, Runtime(), CPU, 8)
+    helps = memory_saving_options("finetune", SETTINGS, Runtime(), CPU, 8)
     assert helps[0].startswith("finetune.micro_batch_size=40 ") and helps[1] == "runtime.activation_checkpointing=true"
     assert not any("offload" in each for each in helps)  # there is no other memory than the machine's
     on = Runtime(workers=2, zero_stage=3, offload="parameters", activation_checkpointing=True)
     bf16 = SETTINGS.model_copy(update={"precision": "bf16"})
-    assert what_helps("finetune", bf16, on, GPU, 1) == [
+    assert memory_saving_options("finetune", bf16, on, GPU, 1) == [
         "runtime.workers=4 runtime.zero_stage=3, with a device for each"
     ]
     part = Runtime(workers=2, zero_stage=2)
-    assert what_helps("pretrain", bf16, part, GPU, 1)[1:4] == [
+    assert memory_saving_options("pretrain", bf16, part, GPU, 1)[1:4] == [
         "runtime.zero_stage=3",
         "runtime.zero_stage=2 runtime.offload=optimizer",
         "runtime.zero_stage=3 runtime.offload=parameters",

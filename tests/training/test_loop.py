@@ -104,7 +104,7 @@ def _train(
 
 
 def test_a_curve_has_a_bounded_number_of_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "MOST_POINTS", 5)
+    monkeypatch.setattr(loop, "MAX_CURVE_POINTS", 5)
     steps: list[int] = []
     model, data = Line(), Points()
     settings = _settings(epochs=None, max_steps=23)
@@ -269,6 +269,6 @@ def test_the_least_of_a_score_can_choose_the_weights(tmp_path: Path) -> None:
         tmp_path,
         _settings(epochs=4),
         evaluate=lambda: {"bits": next(scores)},
-        select=Selection("bits", least=True),
+        select=Selection("bits", lower_is_better=True),
     )
     assert outcome.best_step == outcome.curve[1].step

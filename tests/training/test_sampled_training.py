@@ -22,7 +22,7 @@ from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.masked import MaskedSentences
 from subgraft.training.objectives.single_stack import StackBatch, StackLoss
 from subgraft.training.objectives.target_sampling import NearestSampling, SampledLoss
-from subgraft.training.schedule import RampedPlan, batch_plan, coming
+from subgraft.training.schedule import RampedPlan, batch_plan, upcoming_batches
 from toys import SHAPE, build_bert, cased_tokenizer, english
 from watched import KilledError
 
@@ -103,10 +103,10 @@ def test_the_coming_batches_are_those_of_the_epochs_one_after_another() -> None:
     whole = [(batch.tolist(), epoch) for epoch in range(3) for batch in plan.epoch(epoch)]
     for step in range(len(whole)):
         at = (step // 4, step % 4)
-        upcoming = [(batch.tolist(), epoch) for batch, epoch in coming(plan, settings, at, step, 6)]
+        upcoming = [(batch.tolist(), epoch) for batch, epoch in upcoming_batches(plan, settings, at, step, 6)]
         assert upcoming == whole[step : step + 6]
     bounded = settings.model_copy(update={"max_steps": 7})
-    assert len(list(coming(plan, bounded, (1, 1), 5, 6))) == 2
+    assert len(list(upcoming_batches(plan, bounded, (1, 1), 5, 6))) == 2
 
 
 def test_two_workers_agree_on_candidates_and_train_as_one_does(tmp_path: Path) -> None:

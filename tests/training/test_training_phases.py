@@ -15,7 +15,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
 from subgraft.pipeline.recipes.training import FinetuneRecipe, FirstPhase
 from subgraft.pipeline.stages.finetune import run
-from subgraft.training.phases import copy_parameters, join_outcomes, of_first_phase, train_only
+from subgraft.training.phases import copy_parameters, first_phase_parameters, join_outcomes, train_only
 from subgraft.training.progress import CurvePoint, Outcome
 from toys import bert2bert, cased_tokenizer, english, english_tokenizer, german, german_tokenizer, marian
 from watched import KilledError, Watched
@@ -74,14 +74,14 @@ def test_the_first_phase_trains_the_tables_of_its_side_alone(tmp_path: Path, inp
 
 def test_a_bias_that_is_trained_is_trained_with_its_table() -> None:
     frozen = Bundle(bert2bert(1), cased_tokenizer(), cased_tokenizer())
-    tables = of_first_phase(frozen, ("decoder",))
+    tables = first_phase_parameters(frozen, ("decoder",))
     train_only(frozen, tables)
     trained = {name for name, parameter in frozen.model.named_parameters() if parameter.requires_grad}
     assert trained == {"decoder.bert.embeddings.word_embeddings.weight", "decoder.cls.predictions.bias"}
     with torch.no_grad():
         side(frozen.model, "decoder").bias.fill_(2.0)  # type: ignore[union-attr]
     other = Bundle(bert2bert(1), cased_tokenizer(), cased_tokenizer())
-    copy_parameters(tables, of_first_phase(other, ("decoder",)))
+    copy_parameters(tables, first_phase_parameters(other, ("decoder",)))
     assert (other.model.get_parameter("decoder.cls.predictions.decoder.bias") == 2.0).all()
 
 

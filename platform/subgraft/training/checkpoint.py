@@ -23,12 +23,19 @@ from torch import Tensor
 from subgraft.base import json_io
 from subgraft.base.errors import OperationalError
 from subgraft.base.files import file_digest, sync
-from subgraft.training.tensor_shards import Shard, ShardedTensors, TensorSlice, collect, describe, shard_name
+from subgraft.training.tensor_shards import (
+    Shard,
+    ShardedTensors,
+    TensorSlice,
+    collect_index,
+    shard_name,
+    write_index_entry,
+)
 
 TENSORS = "tensors.safetensors"
 STATE = "state.json"
-ROOM = "Make room and run the same command again: it carries on from the last good checkpoint."
-_BEGUN = ".writing-"
+DISK_FULL_HINT = "Make room and run the same command again: it carries on from the last good checkpoint."
+_UNFINISHED_PREFIX = ".writing-"
 
 
 @dataclass(frozen=True)
@@ -53,8 +60,8 @@ class Checkpoints:
         directory.mkdir(parents=True, exist_ok=True)
 
     @property
-    def place(self) -> str:
-        """Their directory, for messages."""
+    def location(self) -> str:
+        """The directory of the checkpoints, for messages."""
         return str(self._directory)
 
     def save(self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
@@ -65,7 +72,7 @@ class Checkpoints:
         with self._write_errors(step):
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir()
-            with _undone(unfinished):
+            with _remove_on_error(unfinished):
                 _save_tensors(tensors, unfinished / TENSORS)
                 self._publish(step, {"step": step, **state}, {"sha256": file_digest(unfinished / TENSORS)})
 
@@ -76,30 +83,30 @@ class Checkpoints:
 
         Args:
             step: number of updates.
-            tensors: this worker's tensors; flat slices where `parts` names them, else complete.
+            tensors: this worker's tensors: flat slices of those in `parts`, the others complete.
             parts: the slice of the complete tensor that each flat tensor holds.
-            rank: this worker.
-            world: number of workers, and so of shards.
+            rank: the rank of this worker.
+            world: the number of workers, which is also the number of shards.
         """
         if self._final(step).exists():
             return
-        unfinished, named = self._unfinished(step), shard_name(rank, world)
+        unfinished, file_name = self._unfinished(step), shard_name(rank, world)
         own = {name: tensor for name, tensor in tensors.items() if tensor.numel()}
         with self._write_errors(step):
             unfinished.mkdir(exist_ok=True)
-            with _undone(unfinished / named):
-                _save_tensors(own, unfinished / named)
-                describe(
+            with _remove_on_error(unfinished / file_name):
+                _save_tensors(own, unfinished / file_name)
+                write_index_entry(
                     unfinished, rank, world, {name: parts.get(name) or TensorSlice.whole(own[name]) for name in own}
                 )
                 sync(unfinished)
 
     def publish(self, step: int, state: Mapping[str, Any], world: int) -> None:
-        """Publish the checkpoint after all `world` workers have written their shards. Called by one worker."""
+        """Publish a checkpoint of which all `world` workers have written their shards. Only one worker calls it."""
         if self._final(step).exists():
             return
-        with self._write_errors(step), _undone(self._unfinished(step)):
-            shards = collect(self._unfinished(step), world)
+        with self._write_errors(step), _remove_on_error(self._unfinished(step)):
+            shards = collect_index(self._unfinished(step), world)
             self._publish(step, {"step": step, **state}, {"world": world, "shards": [asdict(each) for each in shards]})
 
     def latest(self) -> Checkpoint | None:
@@ -108,12 +115,12 @@ class Checkpoints:
             try:
                 return _read(directory)
             except (OSError, ValueError, KeyError, TypeError) as error:
-                aside = self._directory / f"bad-{directory.name}-{os.getpid()}"
+                renamed = self._directory / f"bad-{directory.name}-{os.getpid()}"
                 try:
-                    directory.rename(aside)
-                except FileNotFoundError:  # another worker of this training was quicker
+                    directory.rename(renamed)
+                except FileNotFoundError:  # another worker has renamed it already
                     continue
-                self._warn(f"checkpoint {directory} does not verify ({error}); moved to {aside.name}")
+                self._warn(f"checkpoint {directory} does not verify ({error}); moved to {renamed.name}")
         return None
 
     def clear(self) -> None:
@@ -121,23 +128,23 @@ class Checkpoints:
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _publish(self, step: int, state: Mapping[str, Any], files: Mapping[str, Any]) -> None:
-        """Write state.json, which describes the files of tensors, and rename the directory."""
+        """Write state.json, which describes the tensor files, and rename the directory to its final name."""
         unfinished = self._unfinished(step)
         _save_state(unfinished, {"state": state, **files})
         unfinished.rename(self._final(step))
         sync(self._directory)
         for old in self._published()[: -self._keep]:
             shutil.rmtree(old)
-        for killed in self._directory.glob(f"{_BEGUN}*"):
-            shutil.rmtree(killed, ignore_errors=True)
+        for leftover in self._directory.glob(f"{_UNFINISHED_PREFIX}*"):
+            shutil.rmtree(leftover, ignore_errors=True)
 
     @contextmanager
     def _write_errors(self, step: int) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            what = f"cannot write a checkpoint: {error.strerror or error}"
-            raise OperationalError(what, where=str(self._final(step)), hint=ROOM) from error
+            message = f"cannot write a checkpoint: {error.strerror or error}"
+            raise OperationalError(message, where=str(self._final(step)), hint=DISK_FULL_HINT) from error
 
     def _published(self) -> list[Path]:
         return sorted(self._directory.glob("step-*"))
@@ -146,12 +153,12 @@ class Checkpoints:
         return self._directory / f"step-{step:09d}"
 
     def _unfinished(self, step: int) -> Path:
-        return self._directory / f"{_BEGUN}{step:09d}"
+        return self._directory / f"{_UNFINISHED_PREFIX}{step:09d}"
 
 
 @contextmanager
-def _undone(path: Path) -> Iterator[None]:
-    """Remove an unfinished file or directory after an error, which frees room on a full disk."""
+def _remove_on_error(path: Path) -> Iterator[None]:
+    """Remove an unfinished file or directory after an error, to free space on a full disk."""
     try:
         yield
     except OSError:
@@ -170,8 +177,8 @@ def _save_tensors(tensors: Mapping[str, Tensor], file: Path) -> None:
     sync(file)
 
 
-def _save_state(directory: Path, described: Mapping[str, Any]) -> None:
-    text = json.dumps(described, sort_keys=True)
+def _save_state(directory: Path, description: Mapping[str, Any]) -> None:
+    text = json.dumps(description, sort_keys=True)
     envelope = {"payload": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
     (directory / STATE).write_text(json.dumps(envelope))
     sync(directory / STATE)
@@ -183,14 +190,14 @@ def _read(directory: Path) -> Checkpoint:
     text = envelope["payload"]
     if hashlib.sha256(text.encode()).hexdigest() != envelope["sha256"]:
         raise ValueError(f"{STATE} is damaged")
-    described = json_io.parse_object(text)
-    state = described["state"]
-    return Checkpoint(state.pop("step"), _tensors(directory, described), state)
+    description = json_io.parse_object(text)
+    state = description["state"]
+    return Checkpoint(state.pop("step"), _tensors(directory, description), state)
 
 
-def _tensors(directory: Path, described: Mapping[str, Any]) -> Mapping[str, Tensor]:
-    if "shards" in described:
-        return ShardedTensors(directory, [Shard.from_json(each) for each in described["shards"]])
-    if file_digest(directory / TENSORS) != described["sha256"]:
+def _tensors(directory: Path, description: Mapping[str, Any]) -> Mapping[str, Tensor]:
+    if "shards" in description:
+        return ShardedTensors(directory, [Shard.from_json(each) for each in description["shards"]])
+    if file_digest(directory / TENSORS) != description["sha256"]:
         raise ValueError(f"{TENSORS} is damaged")
     return load_file(directory / TENSORS)

@@ -1,8 +1,8 @@
 """Schedules the checkpoints of a training and writes them, synchronously or in a thread from a copy.
 
-All workers copy their state after the same update. When each has written its shard, the first worker publishes the
-checkpoint. They agree on this by all-reduced flags after an update; the threads themselves never communicate, because
-collectives of two threads could run in a different order on each worker.
+All workers copy their state after the same update. Once every worker has written its shard, rank 0 publishes the
+checkpoint. Workers agree on this by all-reducing flags after an update. The writer threads never communicate, because
+the collectives of two threads could run in a different order on each worker.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from subgraft.base.errors import OperationalError
-from subgraft.training.checkpoint import ROOM, Checkpoints
+from subgraft.training.checkpoint import DISK_FULL_HINT, Checkpoints
 from subgraft.training.engine import Engine, sum_over_workers
 from subgraft.training.tensor_shards import TensorSlice
 
@@ -28,13 +28,13 @@ _MESSAGE_BYTES = 400
 
 
 class CheckpointWriter:
-    """Writes checkpoints of a training, one at a time. Leaving the context waits for the last one.
+    """Writes the checkpoints of a training, one at a time. On exit, the context waits for the last one.
 
     Args:
-        checkpoints: the directory that is written to.
-        engine: holds the state and the worker's rank.
-        seconds: interval between two checkpoints.
-        background: copy the state to main memory and write it in a thread while training continues.
+        checkpoints: the checkpoint directory.
+        engine: the engine, which knows the rank of this worker.
+        seconds: the interval between two checkpoints.
+        background: whether to copy the state to main memory and write it in a thread while training continues.
     """
 
     def __init__(self, checkpoints: Checkpoints, engine: Engine, seconds: float, background: bool) -> None:
@@ -56,17 +56,17 @@ class CheckpointWriter:
     def reserve(self, tensors: Mapping[str, Tensor], parts: Mapping[str, TensorSlice]) -> None:
         """Allocate the memory for background copies, so that a lack of memory is noticed at the start."""
         if self._background and self._writes(parts):
-            self._copied(tensors)
+            self._copy_to_host(tensors)
 
     def due(self, force: bool) -> bool:
-        """Whether all workers write the state after this update.
+        """Whether all workers must write a checkpoint after this update.
 
-        While the previous checkpoint is being written, a new one is postponed; with `force` it is waited for. Raises
-        OperationalError on every worker if any of them failed to write the previous one.
+        A checkpoint that is due while the previous one is still being written is postponed. With `force`, this waits
+        for the previous one instead. Raises OperationalError on every worker if any worker failed to write it.
         """
         late = time.monotonic() - self._saved_at >= self._seconds
         busy = self._thread is not None and self._thread.is_alive()
-        counts = self._sums(late=late, busy=busy, failed=self._error is not None)
+        counts = self._count_workers(late=late, busy=busy, failed=self._error is not None)
         if force or counts["failed"] or not counts["busy"]:
             self.finish()
         return force or bool(counts["late"] and not counts["busy"])
@@ -79,19 +79,24 @@ class CheckpointWriter:
         parts: Mapping[str, TensorSlice],
         state: Mapping[str, Any],
     ) -> None:
-        """Write the state after `step` updates, or begin to. All workers call it, after `due` said so.
+        """Write a checkpoint, or start to write it in the background. All workers call it when `due` returns True.
 
-        tensors: those that updates change.  frozen: the others.  parts: slices of those divided among workers.
+        Args:
+            step: the number of updates.
+            tensors: the tensors that updates change.
+            frozen: the other tensors, which need no copy.
+            parts: the slices of the tensors that are divided among workers.
+            state: the JSON state.
         """
         self._saved_at = time.monotonic()
         rank, world = self._engine.rank, self._engine.world
         if self._writes(parts):
-            whole = {**(self._copied(tensors) if self._background else tensors), **frozen}
+            state_tensors = {**(self._copy_to_host(tensors) if self._background else tensors), **frozen}
             if parts:
-                own = {name: tensor for name, tensor in whole.items() if name in parts or rank == 0}
-                self._begin(partial(self._checkpoints.save_shard, step, own, parts, rank, world))
+                own = {name: tensor for name, tensor in state_tensors.items() if name in parts or rank == 0}
+                self._start(partial(self._checkpoints.save_shard, step, own, parts, rank, world))
             else:
-                self._begin(partial(self._checkpoints.save, step, whole, state))
+                self._start(partial(self._checkpoints.save, step, state_tensors, state))
         if parts and rank == 0:
             self._publish = partial(self._checkpoints.publish, step, state, world)
         if not self._background:
@@ -100,18 +105,18 @@ class CheckpointWriter:
     def finish(self) -> None:
         """Wait for the last checkpoint. Raises OperationalError on every worker if any failed to write it."""
         self._join()
-        if not self._sums(failed=self._error is not None)["failed"]:
+        if not self._count_workers(failed=self._error is not None)["failed"]:
             publish, self._publish = self._publish, None
             if publish is not None:
                 self._attempt(publish)
-        if self._sums(failed=self._error is not None)["failed"]:
-            raise self._failure()
+        if self._count_workers(failed=self._error is not None)["failed"]:
+            raise self._resolve_error()
 
     def _writes(self, parts: Mapping[str, TensorSlice]) -> bool:
-        """Whether this worker writes anything."""
+        """Whether this worker writes a file: rank 0 always does, the others if the state is sharded."""
         return self._engine.rank == 0 or bool(parts)
 
-    def _begin(self, job: Callable[[], None]) -> None:
+    def _start(self, job: Callable[[], None]) -> None:
         if self._background:
             self._thread = threading.Thread(target=self._attempt, args=(job,), name="checkpoint", daemon=True)
             self._thread.start()
@@ -121,7 +126,7 @@ class CheckpointWriter:
     def _attempt(self, job: Callable[[], None]) -> None:
         try:
             job()
-        except Exception as error:  # raised where all workers know of it
+        except Exception as error:  # `finish` raises it on all workers
             self._error = error
 
     def _join(self) -> None:
@@ -129,23 +134,24 @@ class CheckpointWriter:
             self._thread.join()
             self._thread = None
 
-    def _copied(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Copies in the machine's memory, which is taken once."""
+    def _copy_to_host(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Copies of the tensors in main memory; their buffers are allocated once."""
         for name, tensor in tensors.items():
-            held = self._copies.get(name)
-            if held is None or held.shape != tensor.shape or held.dtype != tensor.dtype:
+            buffer = self._copies.get(name)
+            if buffer is None or buffer.shape != tensor.shape or buffer.dtype != tensor.dtype:
                 self._copies[name] = torch.empty(tensor.shape, dtype=tensor.dtype)
             self._copies[name].copy_(tensor.detach())
         return {name: self._copies[name] for name in tensors}
 
-    def _sums(self, **values: bool) -> dict[str, float]:
+    def _count_workers(self, **values: bool) -> dict[str, float]:
+        """For each flag, the number of workers on which it is set."""
         return sum_over_workers({name: float(value) for name, value in values.items()}, list(values), self._engine)
 
-    def _failure(self) -> Exception:
-        """The error of this worker, or else the message of the first worker that failed."""
+    def _resolve_error(self) -> Exception:
+        """The error of this worker, or else an error with the message of the first worker that failed."""
         own = "" if self._error is None else getattr(self._error, "what", str(self._error))
         message = _first_message(own, self._engine)
-        return self._error or OperationalError(message, where=self._checkpoints.place, hint=ROOM)
+        return self._error or OperationalError(message, where=self._checkpoints.location, hint=DISK_FULL_HINT)
 
 
 def _first_message(own: str, engine: Engine) -> str:

@@ -24,9 +24,9 @@ from subgraft.training.optimizers import OPTIMIZERS, optimizer_arguments
 from subgraft.training.parameter_groups import ParameterRates
 from subgraft.training.tensor_shards import TensorSlice
 
-# Elements of a bucket of gradients that workers exchange: 200 MB. DeepSpeed's default is 2 GB on every worker.
+# The elements of a gradient bucket, which take 200 MB. DeepSpeed's default takes 2 GB on every worker.
 _BUCKET = 50_000_000
-# The prefix of parameters' names in a state; the prefix of a moment is its own name.
+# Prefixes of names in a state. The prefix of a moment is the moment's name.
 _PARAMETER, _UPDATES = "parameter", "updates"
 _TO_CPU = {"device": "cpu"}
 _OFFLOADED: Mapping[Offload, Mapping[str, Any]] = {
@@ -34,14 +34,14 @@ _OFFLOADED: Mapping[Offload, Mapping[str, Any]] = {
     "optimizer": {"offload_optimizer": _TO_CPU},
     "parameters": {"offload_optimizer": _TO_CPU, "offload_param": _TO_CPU},
 }
-# Prevents DeepSpeed from compiling its own operators: it uses this table instead of probing for a compiler. On CPUs it
-# would compile one, for inference only, when a process joins its group. If that process is killed, a lock remains for
-# which every later process waits forever.
+# DeepSpeed reads this table instead of probing for a compiler, so an empty one prevents it from compiling operators. On
+# CPUs it would compile one, for inference only, when a process joins its group. If that process were killed, a lock
+# would remain, and every later process would wait for it forever.
 deepspeed.ops.__dict__["__compatible_ops__"] = {}
 
 
 class DeepSpeedEngine:
-    """DeepSpeed's engine with the loop's protocol; the loop composes micro-batches and normalises losses."""
+    """DeepSpeed's engine behind the `Engine` protocol; the loop composes micro-batches and normalises losses."""
 
     def __init__(
         self,
@@ -62,19 +62,19 @@ class DeepSpeedEngine:
         self._moments = OPTIMIZERS[settings.optimizer].moments
         rates = rates or ParameterRates()
         rates.freeze()
-        groups, self._users = by_users(rates.groups(module), getattr(module, "users", {}))
+        groups, self._group_users = split_by_users(rates.groups(module), getattr(module, "users", {}))
         self._used = set[str]()
         names = {id(parameter): name for name, parameter in module.named_parameters()}
-        self._of_group = [[names[id(parameter)] for parameter in group["params"]] for group in groups]
+        self._names_by_group = [[names[id(parameter)] for parameter in group["params"]] for group in groups]
         self._engine, self._optimizer, _, _ = deepspeed.initialize(
             model=module,
             model_parameters=groups,
             config=_configuration(settings, zero_stage, self.world, offload),
         )
         self._has_moments = False
-        self._named = {name: p for name, p in module.named_parameters() if p.requires_grad}
-        self._parts = {name: self._part(parameter) for name, parameter in self._named.items()}
-        self._stepping.register_step_pre_hook(self._leave_out_unused)
+        self._parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
+        self._slices = {name: self._own_slice(parameter) for name, parameter in self._parameters.items()}
+        self._inner_optimizer.register_step_pre_hook(self._skip_unused)
 
     def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, float]:
         self._engine.set_gradient_accumulation_boundary(last)
@@ -82,7 +82,7 @@ class DeepSpeedEngine:
         with faster_products(device, precision, batch.shape[1]):
             with autocast(device, precision):
                 sums = self._engine(batch)
-            # DeepSpeed averages gradients over workers; the loss is normalised by global counts, so it wants the sum.
+            # DeepSpeed averages gradients over workers. The loss is normalised by global counts, so the sum is needed.
             loss = torch.stack([scale[name] * value for name, value in sums.items()]).sum() * self.world
             self._engine.backward(loss)
         self._used |= sums.keys()
@@ -91,67 +91,67 @@ class DeepSpeedEngine:
     def step(self, learning_rate: float) -> None:
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate * group["learning_rate_factor"]
-        # ZeRO 1 and 2 look for the moments of all groups as soon as the first one has been stepped.
-        self._make_moments()
+        # ZeRO 1 and 2 expect the moments of all groups as soon as the first group has been stepped.
+        self._create_moments()
         self._engine.step()
         self._used.clear()
 
-    def _leave_out_unused(self, *_: Any) -> None:
-        """Before the optimizer steps: parameters of losses that no batch had get no update, nor weight decay."""
+    def _skip_unused(self, *_: Any) -> None:
+        """Step hook: parameters that no loss of this update used get neither an update nor weight decay."""
         for partition, group in self._groups_of_partitions():
-            users = self._users[group]
+            users = self._group_users[group]
             if users is not None and not users & self._used:
                 partition.grad = None
 
     def dry_run(self, batch: Batch, losses: Sequence[str], times: int) -> None:
-        self._make_moments()
+        self._create_moments()
         for _ in range(times):
-            # Gradients of weight zero may stay in DeepSpeed's buffers.
+            # All weights are zero, so the gradients may stay in DeepSpeed's buffers.
             self.accumulate(batch, dict.fromkeys(losses, 0.0), last=False)
         self._used.clear()
 
     def state(self) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = {}
-        for name, parameter in self._named.items():
+        for name, parameter in self._parameters.items():
             for key in (_PARAMETER, *(self._moments if self._has_moments else ())):
-                held = self._held(parameter, key)
-                tensors[f"{key}.{name}"] = held if self._splits else held.reshape(self._parts[name].shape)
+                local = self._local_state(parameter, key)
+                tensors[f"{key}.{name}"] = local if self._is_sharded else local.reshape(self._slices[name].shape)
         return tensors | self._fewer_updates()
 
     def _fewer_updates(self) -> dict[str, Tensor]:
         """The number of updates of parameters that had fewer than others, as in the plain engine."""
-        state = self._stepping.state
+        state = self._inner_optimizer.state
         updates = {
             name: torch.tensor(float(state[partition]["step"]))
             for partition, group in (self._groups_of_partitions() if self._has_moments else ())
-            for name in self._of_group[group]
+            for name in self._names_by_group[group]
         }
-        most = max(updates.values(), default=0.0)
-        return {f"{_UPDATES}.{name}": count for name, count in updates.items() if count < most}
+        max_updates = max(updates.values(), default=0.0)
+        return {f"{_UPDATES}.{name}": count for name, count in updates.items() if count < max_updates}
 
     def part(self, name: str) -> TensorSlice | None:
         kind, _, parameter = name.partition(".")
-        return self._parts.get(parameter) if self._splits and kind != _UPDATES else None
+        return self._slices.get(parameter) if self._is_sharded and kind != _UPDATES else None
 
     def load_state(self, tensors: Mapping[str, Tensor], steps: int) -> None:
         if any(name.startswith(self._moments) for name in tensors):
-            self._make_moments()
-        for name, parameter in self._named.items():
+            self._create_moments()
+        for name, parameter in self._parameters.items():
             value = tensors[f"{_PARAMETER}.{name}"].to(self.device)
-            self._held(parameter, _PARAMETER).copy_(self._parts[name].of(value))
-            self._set_own(parameter, value)
+            self._local_state(parameter, _PARAMETER).copy_(self._slices[name].of(value))
+            self._set_model_parameter(parameter, value)
             for key in self._moments:
                 if f"{key}.{name}" in tensors:
-                    self._held(parameter, key).copy_(self._parts[name].of(tensors[f"{key}.{name}"]))
+                    self._local_state(parameter, key).copy_(self._slices[name].of(tensors[f"{key}.{name}"]))
         if self._has_moments:
             self._set_steps(tensors, steps)
 
     @property
-    def _splits(self) -> bool:
-        """Whether each worker updates its own slices of the parameters."""
+    def _is_sharded(self) -> bool:
+        """Whether each worker updates only its own slices of the parameters."""
         return self._stage > 0 and self.world > 1
 
-    def _part(self, parameter: nn.Parameter) -> TensorSlice:
+    def _own_slice(self, parameter: nn.Parameter) -> TensorSlice:
         """The slice of a parameter that this worker updates; DeepSpeed pads unequal slices."""
         shape, count = tuple(getattr(parameter, "ds_shape", parameter.shape)), _numel(parameter)
         if self._stage == 0:
@@ -161,46 +161,46 @@ class DeepSpeedEngine:
             return TensorSlice(min(self.rank * size, count), min((self.rank + 1) * size, count), shape)
         if parameter._hp_mapping is None:  # type: ignore[attr-defined]
             return TensorSlice(0, 0, shape)
-        lies = parameter._hp_mapping.lp_fragment_address  # type: ignore[attr-defined]
-        return TensorSlice(lies.start, lies.start + lies.numel, shape)
+        fragment = parameter._hp_mapping.lp_fragment_address  # type: ignore[attr-defined]
+        return TensorSlice(fragment.start, fragment.start + fragment.numel, shape)
 
-    def _held(self, parameter: nn.Parameter, key: str) -> Tensor:
-        """This worker's slice of an optimizer's parameter or moment: flat, in place."""
+    def _local_state(self, parameter: nn.Parameter, key: str) -> Tensor:
+        """This worker's slice of a parameter or of one of its moments: flat, and not a copy."""
         moment = None if key == _PARAMETER else key
         if self._stage == 0:
-            whole = parameter if moment is None else self._optimizer.state[parameter][moment]
-            return cast(Tensor, whole.detach().reshape(-1))
+            gathered_parameters = parameter if moment is None else self._optimizer.state[parameter][moment]
+            return cast(Tensor, gathered_parameters.detach().reshape(-1))
         if self._stage == 3:
             # DeepSpeed's public safe_get_local_* would copy offloaded states to the device.
-            held, _ = self._optimizer._get_fp32_opt_state_partition(parameter, True, moment)
-            part = self._part(parameter)
-            return cast(Tensor, held.detach()[: part.stop - part.start])
+            state, _ = self._optimizer._get_fp32_opt_state_partition(parameter, True, moment)
+            own_slice = self._own_slice(parameter)
+            return cast(Tensor, state.detach()[: own_slice.stop - own_slice.start])
         mapping = parameter._hp_mapping  # type: ignore[attr-defined]
         return torch.empty(0) if mapping is None else cast(Tensor, mapping.get_hp_fragment(moment).detach())
 
-    def _set_own(self, parameter: nn.Parameter, value: Tensor) -> None:
-        """Set the model's own copy, which DeepSpeed updates only at the next step."""
+    def _set_model_parameter(self, parameter: nn.Parameter, value: Tensor) -> None:
+        """Set the model's copy of a parameter, which DeepSpeed updates only at the next step."""
         with deepspeed.zero.GatheredParameters([parameter], modifier_rank=0, enabled=self._stage == 3):
             parameter.data.copy_(value)
 
-    def whole(self) -> AbstractContextManager[None]:
+    def gathered_parameters(self) -> AbstractContextManager[None]:
         if self._stage < 3:
             return nullcontext()
         context: AbstractContextManager[None] = deepspeed.zero.GatheredParameters(list(self._module.parameters()))
         return context
 
     @property
-    def _stepping(self) -> Any:
-        """The optimizer itself; ZeRO stages wrap it in one of their own."""
+    def _inner_optimizer(self) -> Any:
+        """The optimizer that ZeRO stages wrap."""
         return getattr(self._optimizer, "optimizer", self._optimizer)
 
-    def _make_moments(self) -> None:
-        """Create the optimizer state that the first step would create, so that it can be loaded."""
+    def _create_moments(self) -> None:
+        """Create the optimizer state that the first step would create, so that a checkpoint can be loaded into it."""
         if self._has_moments:
             return
         for partition in self._partitions():
             moments = {key: torch.zeros_like(partition) for key in self._moments}
-            self._stepping.state[partition] = {"step": torch.tensor(0.0), **moments}
+            self._inner_optimizer.state[partition] = {"step": torch.tensor(0.0), **moments}
         if self._stage in (1, 2):
             self._optimizer._lazy_init_hp_params_optimizer_state()
         self._has_moments = True
@@ -208,43 +208,48 @@ class DeepSpeedEngine:
     def _partitions(self) -> Sequence[Tensor]:
         """The tensors that the optimizer updates: complete parameters, or this worker's slices."""
         if self._stage == 0:
-            return list(self._named.values())
+            return list(self._parameters.values())
         name = "fp32_partitioned_groups_flat" if self._stage == 3 else "single_partition_of_fp32_groups"
         return cast(Sequence[Tensor], getattr(self._optimizer, name))
 
     def _groups_of_partitions(self) -> Iterator[tuple[Tensor, int]]:
-        """Each of `_partitions`, with the number of its group of parameters."""
+        """Each of `_partitions` with the index of its parameter group."""
         partitions = self._partitions()
         if self._stage == 0:
             group_of = {
-                id(each): at for at, group in enumerate(self._stepping.param_groups) for each in group["params"]
+                id(parameter): index
+                for index, group in enumerate(self._inner_optimizer.param_groups)
+                for parameter in group["params"]
             }
             return ((partition, group_of[id(partition)]) for partition in partitions)
         groups = self._optimizer.sub_group_to_group_id if self._stage == 3 else range(len(partitions))
-        return ((partition, groups[at]) for at, partition in enumerate(partitions))
+        return ((partition, groups[index]) for index, partition in enumerate(partitions))
 
     def _set_steps(self, tensors: Mapping[str, Tensor], steps: int) -> None:
         for partition, group in self._groups_of_partitions():
-            state = self._stepping.state[partition]
-            count = float(tensors.get(f"{_UPDATES}.{self._of_group[group][0]}", steps))
+            state = self._inner_optimizer.state[partition]
+            count = float(tensors.get(f"{_UPDATES}.{self._names_by_group[group][0]}", steps))
             state["step"] = torch.tensor(count) if isinstance(state["step"], Tensor) else int(count)
 
 
-def by_users(
+def split_by_users(
     groups: Sequence[dict[str, Any]], users: Mapping[nn.Parameter, frozenset[str]]
 ) -> tuple[list[dict[str, Any]], list[frozenset[str] | None]]:
-    """Groups of parameters in which all have the same users, and the users of each; None for all losses.
+    """Split parameter groups so that the same losses use all parameters of a group.
 
-    DeepSpeed puts the parameters of a group in one tensor, so the optimizer can only step a group or leave it out.
+    DeepSpeed puts the parameters of a group in one tensor, so the optimizer can only step or skip a whole group.
+
+    Returns:
+        The groups, and the names of the losses that use each of them; None if all losses do.
     """
-    split, of_each = list[dict[str, Any]](), list[frozenset[str] | None]()
+    split, group_users = list[dict[str, Any]](), list[frozenset[str] | None]()
     for group in groups:
-        alike: dict[frozenset[str] | None, list[nn.Parameter]] = {}
+        by_users: dict[frozenset[str] | None, list[nn.Parameter]] = {}
         for parameter in group["params"]:
-            alike.setdefault(users.get(parameter), []).append(parameter)
-        split += [group | {"params": parameters} for parameters in alike.values()]
-        of_each += alike
-    return split, of_each
+            by_users.setdefault(users.get(parameter), []).append(parameter)
+        split += [group | {"params": parameters} for parameters in by_users.values()]
+        group_users += by_users
+    return split, group_users
 
 
 def _numel(parameter: nn.Parameter) -> int:
@@ -254,8 +259,8 @@ def _numel(parameter: nn.Parameter) -> int:
 
 def _configuration(settings: TrainingSettings, zero_stage: int, world: int, offload: Offload) -> dict[str, Any]:
     kind = OPTIMIZERS[settings.optimizer]
-    # DeepSpeed would compile its own Adam for offloaded states. It takes other optimizers from PyTorch anyway.
-    of_torch = {"torch_adam": True} if kind.can_fuse else {}
+    # For offloaded states DeepSpeed would compile an Adam of its own. All other optimizers are PyTorch's anyway.
+    torch_adam = {"torch_adam": True} if kind.can_fuse else {}
     fused = {"fused": True} if kind.can_fuse and offload != "none" else {}
     return {
         "train_micro_batch_size_per_gpu": 1,
@@ -266,7 +271,7 @@ def _configuration(settings: TrainingSettings, zero_stage: int, world: int, offl
         "gradient_clipping": settings.clip_norm or 0.0,
         "optimizer": {
             "type": kind.name,
-            "params": {**optimizer_arguments(settings), **of_torch, **fused},
+            "params": {**optimizer_arguments(settings), **torch_adam, **fused},
         },
         "steps_per_print": 1_000_000_000,
     }

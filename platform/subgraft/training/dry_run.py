@@ -1,4 +1,4 @@
-"""Tests the batch that needs most memory before training, and suggests settings if it does not fit."""
+"""Runs the batch that needs most memory before training, and suggests settings if memory does not suffice."""
 
 from __future__ import annotations
 
@@ -50,34 +50,36 @@ def explain_out_of_memory(
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        at = f"the largest batch, {shape[0]} sentences of {shape[1]} tokens" if shape else "the model and its optimizer"
-        helps = "; ".join(what_helps(group, settings, runtime, device, shape[0] if shape else 1))
+        subject = (
+            f"the largest batch, {shape[0]} sentences of {shape[1]} tokens" if shape else "the model and its optimizer"
+        )
+        options = "; ".join(memory_saving_options(group, settings, runtime, device, shape[0] if shape else 1))
         raise OperationalError(
-            f"memory does not suffice for {at}{_amounts(error, device)}",
+            f"memory does not suffice for {subject}{_amounts(error, device)}",
             where=group,
-            hint=f"What helps, the cheapest first: {helps}.",
+            hint=f"What helps, the cheapest first: {options}.",
         ) from error
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out on the GPU or the machine; PyTorch and oneDNN report the latter in the message only."""
+    """Whether the GPU or the machine ran out of memory. PyTorch and oneDNN report the latter only in the message."""
     message = str(error)
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(line in message for line in _OUT_OF_MEMORY)
 
 
-def what_helps(
+def memory_saving_options(
     group: str, settings: TrainingSettings, runtime: Runtime, device: torch.device, sentences: int
 ) -> list[str]:
-    """Settings that lower the memory of a training and are not on yet, those that cost least first."""
+    """Settings that would lower the memory of this training, the cheapest first."""
     changes: list[str] = []
     if sentences > 1:
-        now = settings.micro_batch_size or settings.batch_size // runtime.workers
-        changes.append(f"{group}.micro_batch_size={max(1, now // 2)} (the same batches, computed in smaller parts)")
+        current = settings.micro_batch_size or settings.batch_size // runtime.workers
+        changes.append(f"{group}.micro_batch_size={max(1, current // 2)} (the same batches, computed in smaller parts)")
     if not runtime.activation_checkpointing:
         changes.append("runtime.activation_checkpointing=true")
     stage = runtime.zero_stage or 0
     if runtime.workers > 1:
-        changes += [f"runtime.zero_stage={better}" for better in (2, 3) if better > stage]
+        changes += [f"runtime.zero_stage={larger}" for larger in (2, 3) if larger > stage]
     if device.type == "cuda" and runtime.offload == "none":
         changes.append(f"runtime.zero_stage={max(stage, 2)} runtime.offload=optimizer")
     if device.type == "cuda" and runtime.offload != "parameters":
@@ -89,13 +91,13 @@ def what_helps(
 
 
 def _amounts(error: BaseException, device: torch.device) -> str:
-    """The memory requested and available, as far as it is known."""
-    wanted = _TRIED_TO_ALLOCATE.search(str(error))
+    """The memory that was requested and the memory that was free, as far as both are known."""
+    requested = _TRIED_TO_ALLOCATE.search(str(error))
     shortage = ""
-    if wanted and wanted[2].lower() == "bytes":
-        shortage = f": {float(wanted[1]) / 2**30:.2f} GiB more were requested"
-    elif wanted:
-        shortage = f": {wanted[1]} {wanted[2]} more were requested"
+    if requested and requested[2].lower() == "bytes":
+        shortage = f": {float(requested[1]) / 2**30:.2f} GiB more were requested"
+    elif requested:
+        shortage = f": {requested[1]} {requested[2]} more were requested"
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
         shortage += f", {free / 2**30:.2f} of {total / 2**30:.2f} GiB were free"

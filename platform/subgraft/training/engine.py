@@ -22,47 +22,55 @@ from subgraft.training.tensor_shards import TensorSlice
 
 
 class Batch(Protocol):
-    """A batch. `counts`: the number of items of each loss, known before it is computed."""
+    """A batch. counts: the number of items over which each loss is summed, known before the loss is computed."""
 
     @property
     def counts(self) -> Mapping[str, int]: ...
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Sentences, and tokens of the longest one on either side; they determine the memory needed."""
+        """The number of sentences and the length of the longest one on either side, which determine memory use."""
         ...
 
     def to(self, device: torch.device | str) -> Batch: ...
 
 
 class Engine(Protocol):
-    """Gradients and optimizer steps on one of `world` workers. Names in its state do not depend on the engine."""
+    """Computes gradients and optimizer steps on one of `world` workers. States of all engines have the same names."""
 
     rank: int
     world: int
     device: torch.device
 
     def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, float]:
-        """Add the gradient of sum(scale x loss) of one micro-batch; returns the sum of each loss.
+        """Add the gradient of sum(scale x loss) of one micro-batch, and return the sum of each loss.
 
-        last: whether it is the last micro-batch before the optimizer step.
+        Args:
+            batch: the micro-batch.
+            scale: the factor of each loss.
+            last: whether it is the last micro-batch before the optimizer step.
         """
         ...
 
     def step(self, learning_rate: float) -> None: ...
 
     def dry_run(self, batch: Batch, losses: Sequence[str], times: int) -> None:
-        """Before the first step, allocate all that a step needs: optimizer state, gradients, activations.
+        """Allocate everything that a step needs: optimizer state, gradients and activations.
 
-        It does not change the result of the training. times: how often gradients of the batch are accumulated.
+        It is called before the first step and does not change the result of the training.
+
+        Args:
+            batch: the batch that is computed.
+            losses: the names of the losses.
+            times: how often the gradients of the batch are accumulated.
         """
         ...
 
     def state(self) -> dict[str, Tensor]:
-        """Trainable parameters and optimizer state (`exp_avg.NAME` etc.); the next step changes them in place.
+        """Trainable parameters and optimizer state (`exp_avg.NAME` etc.), which the next step changes in place.
 
-        `updates.NAME` counts the updates of a parameter that had fewer than the training had steps. Tensors for which
-        `part` returns a slice are flat and hold this worker's slice.
+        `updates.NAME` is present for a parameter that had fewer updates than the training had steps. A tensor for
+        which `part` returns a slice is flat and holds only this worker's slice.
         """
         ...
 
@@ -71,16 +79,16 @@ class Engine(Protocol):
         ...
 
     def load_state(self, tensors: Mapping[str, Tensor], steps: int) -> None:
-        """Load complete tensors of any engine's state. All workers access the same names in the same order."""
+        """Load the complete tensors of a state of any engine. All workers access the same names in the same order."""
         ...
 
-    def whole(self) -> AbstractContextManager[None]:
+    def gathered_parameters(self) -> AbstractContextManager[None]:
         """Context in which every worker has the module's complete parameters."""
         ...
 
 
 def add_up(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Sum of named values."""
+    """The sums of named values."""
     total: dict[str, float] = {}
     for part in parts:
         for name, value in part.items():
@@ -118,7 +126,7 @@ class PlainEngine:
         settings: the training settings.
         device: where the module is.
         rates: learning rates of parameter groups.
-        row_updates: regularised rows, see `rare_rows`.
+        row_updates: the rows whose updates are regularised (`rare_rows`).
     """
 
     def __init__(
@@ -135,8 +143,8 @@ class PlainEngine:
         self._settings = settings
         rates = rates or ParameterRates()
         rates.freeze()
-        self._named = {name: p for name, p in module.named_parameters() if p.requires_grad}
-        self._sums = GradientAllReduce(list(self._named.values())) if self.world > 1 else None
+        self._parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
+        self._all_reduce = GradientAllReduce(list(self._parameters.values())) if self.world > 1 else None
         self._moments = OPTIMIZERS[settings.optimizer].moments
         self._optimizer = make_optimizer(settings, rates.groups(module))
         self._row_updates = [each.to(device) for each in row_updates if each.table.requires_grad]
@@ -146,30 +154,30 @@ class PlainEngine:
         with faster_products(device, precision, batch.shape[1]):
             with autocast(device, precision):
                 sums = self._module(batch)
-            with self._sums.sending() if last and self._sums else nullcontext():
+            with self._all_reduce.sending() if last and self._all_reduce else nullcontext():
                 torch.autograd.backward(torch.stack([scale[name] * value for name, value in sums.items()]).sum())
         return {name: float(value.detach()) for name, value in sums.items()}
 
     def step(self, learning_rate: float) -> None:
-        if self._sums:
-            self._sums.wait()
+        if self._all_reduce:
+            self._all_reduce.wait()
         if self._settings.clip_norm is not None:
-            nn.utils.clip_grad_norm_(self._named.values(), self._settings.clip_norm)
+            nn.utils.clip_grad_norm_(self._parameters.values(), self._settings.clip_norm)
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate * group["learning_rate_factor"]
-        before = [each.before() for each in self._row_updates]
+        rows_before = [updates.current_rows() for updates in self._row_updates]
         self._optimizer.step()
-        for each, rows in zip(self._row_updates, before, strict=True):
-            each.apply(rows, self._rate_of(each.table))
+        for updates, rows in zip(self._row_updates, rows_before, strict=True):
+            updates.apply(rows, self._learning_rate_of(updates.table))
         self._optimizer.zero_grad(set_to_none=True)
 
-    def _rate_of(self, table: Tensor) -> float:
+    def _learning_rate_of(self, table: Tensor) -> float:
         groups = self._optimizer.param_groups
-        return float(next(group["lr"] for group in groups if any(table is each for each in group["params"])))
+        return float(next(group["lr"] for group in groups if any(table is parameter for parameter in group["params"])))
 
     def dry_run(self, batch: Batch, losses: Sequence[str], times: int) -> None:
-        for parameter in self._named.values():
-            # The state that the optimizer would create in its first step.
+        for parameter in self._parameters.values():
+            # This is the state that the optimizer would create in its first step.
             moments = {key: torch.zeros_like(parameter) for key in self._moments}
             self._optimizer.state[parameter] = {"step": torch.tensor(0.0, device=self.device), **moments}
         for _ in range(times):
@@ -177,19 +185,19 @@ class PlainEngine:
         self._optimizer.zero_grad(set_to_none=True)
 
     def state(self) -> dict[str, Tensor]:
-        tensors = {f"parameter.{name}": p.detach() for name, p in self._named.items()}
-        for name, parameter in self._named.items():
+        tensors = {f"parameter.{name}": p.detach() for name, p in self._parameters.items()}
+        for name, parameter in self._parameters.items():
             for key in self._moments:
                 if key in self._optimizer.state.get(parameter, {}):
                     tensors[f"{key}.{name}"] = self._optimizer.state[parameter][key]
         return tensors | self._fewer_updates()
 
     def _fewer_updates(self) -> dict[str, Tensor]:
-        """The number of updates of parameters that had fewer than others, because not every batch used them."""
+        """The update counts of parameters with fewer updates than others, because not every batch used them."""
         state = self._optimizer.state
-        updates = {name: state[parameter]["step"] for name, parameter in self._named.items() if parameter in state}
-        most = max((float(count) for count in updates.values()), default=0.0)
-        return {f"updates.{name}": count for name, count in updates.items() if float(count) < most}
+        updates = {name: state[parameter]["step"] for name, parameter in self._parameters.items() if parameter in state}
+        max_updates = max((float(count) for count in updates.values()), default=0.0)
+        return {f"updates.{name}": count for name, count in updates.items() if float(count) < max_updates}
 
     def part(self, name: str) -> TensorSlice | None:
         del name
@@ -197,12 +205,12 @@ class PlainEngine:
 
     def load_state(self, tensors: Mapping[str, Tensor], steps: int) -> None:
         with torch.no_grad():
-            for name, parameter in self._named.items():
+            for name, parameter in self._parameters.items():
                 parameter.copy_(tensors[f"parameter.{name}"])
                 if f"exp_avg.{name}" in tensors:
                     moments = {key: tensors[f"{key}.{name}"].to(self.device).clone() for key in self._moments}
                     step = tensors.get(f"updates.{name}", torch.tensor(float(steps))).to(self.device).clone()
                     self._optimizer.state[parameter] = {"step": step, **moments}
 
-    def whole(self) -> AbstractContextManager[None]:
+    def gathered_parameters(self) -> AbstractContextManager[None]:
         return nullcontext()

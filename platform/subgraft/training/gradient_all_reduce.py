@@ -1,8 +1,8 @@
 """Sums gradients over workers in buckets, overlapped with the backward pass (Li et al., VLDB 2020).
 
 PyTorch's DistributedDataParallel averages gradients and wraps the module. Here losses are normalised by global counts,
-so gradients are summed, and parameters that no worker has used keep no gradient (else Adam and weight decay would
-change them).
+so gradients are summed. A parameter that no worker has used gets no gradient, because Adam and weight decay would
+change it even with a gradient of zero.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-# Bytes, as in PyTorch: large enough to use the network well, small enough to send the first one early.
+# As in PyTorch: large enough to use the bandwidth of the network, small enough to send the first bucket early.
 BUCKET_BYTES = 25 << 20
 
 
@@ -27,7 +27,7 @@ class _Bucket:
     missing: int = 0
 
     def send(self) -> dist.Work:
-        """Move the gradients into one flat tensor, where they stay, and start to sum it over all workers."""
+        """Replace the gradients by views of one flat tensor, and start its all-reduce."""
         pieces = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
         flat = torch.cat([piece.reshape(-1) for piece in pieces])
         parts = torch.split(flat, [p.numel() for p in self.parameters])
@@ -38,18 +38,20 @@ class _Bucket:
 
 
 class GradientAllReduce:
-    """Sums the gradients of the trained parameters, which must have the same order on every worker."""
+    """Sums the gradients of the trained parameters over workers. All workers must pass them in the same order."""
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self._parameters = list(parameters)
         self._buckets = _buckets(self._parameters)
-        self._place = {parameter: at for at, bucket in enumerate(self._buckets) for parameter in bucket.parameters}
+        self._bucket_index = {
+            parameter: index for index, bucket in enumerate(self._buckets) for parameter in bucket.parameters
+        }
         self._sent = len(self._buckets)  # nothing to send
         self._used: set[nn.Parameter] = set()
-        self._on_the_way: list[dist.Work] = []
+        self._pending: list[dist.Work] = []
         self._flags = torch.zeros(0)
         for parameter in self._parameters:
-            parameter.register_post_accumulate_grad_hook(self._ready)  # type: ignore[no-untyped-call]
+            parameter.register_post_accumulate_grad_hook(self._on_gradient_ready)  # type: ignore[no-untyped-call]
 
     @contextmanager
     def sending(self) -> Iterator[None]:
@@ -64,41 +66,41 @@ class GradientAllReduce:
             self._send_next()
         flags = [parameter in self._used for parameter in self._parameters]
         self._flags = torch.tensor(flags, dtype=torch.int32, device=self._parameters[0].device)
-        self._on_the_way.append(dist.all_reduce(self._flags, op=dist.ReduceOp.MAX, async_op=True))
+        self._pending.append(dist.all_reduce(self._flags, op=dist.ReduceOp.MAX, async_op=True))
 
     def wait(self) -> None:
-        """Wait for the sums. Parameters that no worker used get no gradient, as on one worker."""
-        for work in self._on_the_way:
+        """Wait for the sums, and remove the gradients of parameters that no worker used, as on a single worker."""
+        for work in self._pending:
             work.wait()
-        self._on_the_way.clear()
+        self._pending.clear()
         for parameter, used in zip(self._parameters, self._flags.tolist(), strict=True):
             if not used:
                 parameter.grad = None
 
-    def _ready(self, parameter: Tensor) -> None:
-        """Hook for a complete gradient. Buckets are sent in the same order on every worker."""
+    def _on_gradient_ready(self, parameter: Tensor) -> None:
+        """Hook that runs when a gradient is complete. Buckets are sent in the same order on every worker."""
         if self._sent == len(self._buckets):
             return
         assert isinstance(parameter, nn.Parameter)
         self._used.add(parameter)
-        self._buckets[self._place[parameter]].missing -= 1
+        self._buckets[self._bucket_index[parameter]].missing -= 1
         while self._sent < len(self._buckets) and not self._buckets[self._sent].missing:
             self._send_next()
 
     def _send_next(self) -> None:
-        self._on_the_way.append(self._buckets[self._sent].send())
+        self._pending.append(self._buckets[self._sent].send())
         self._sent += 1
 
 
 def _buckets(parameters: Sequence[nn.Parameter]) -> list[_Bucket]:
     """Buckets from the last parameters to the first, the order of the backward pass."""
     buckets: list[_Bucket] = []
-    room = 0
+    free_bytes = 0
     for parameter in reversed(parameters):
         size = parameter.numel() * parameter.element_size()
-        if not buckets or size > room or buckets[-1].parameters[0].dtype != parameter.dtype:
+        if not buckets or size > free_bytes or buckets[-1].parameters[0].dtype != parameter.dtype:
             buckets.append(_Bucket())
-            room = BUCKET_BYTES
+            free_bytes = BUCKET_BYTES
         buckets[-1].parameters.append(parameter)
-        room -= size
+        free_bytes -= size
     return buckets

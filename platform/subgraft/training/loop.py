@@ -1,7 +1,7 @@
-"""The training loop of pretraining, generator training and finetuning alike: it sees batches and named losses.
+"""The training loop of pretraining, generator training and finetuning. It knows only batches and named losses.
 
 All randomness is a function of (seed, step) or (seed, epoch). So a checkpoint consists of parameters, optimizer state
-and counters, and a resumed training equals the uninterrupted one, to the bit on the same machine.
+and counters, and a resumed training equals an uninterrupted one, to the bit on the same machine.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from subgraft.training.schedule import (
     MixedPlan,
     StagedData,
     StagedPlan,
-    coming,
     data_plan,
     dropout_seed,
     is_evaluated,
     steps_of,
+    upcoming_batches,
 )
-from subgraft.training.tensor_shards import Gathered, Selected, TensorSlice
+from subgraft.training.tensor_shards import GatheredTensors, PrefixedTensors, TensorSlice
 
-# The number of batches that are built to find the largest one; lengths of examples only estimate its size.
+# The number of batches that are built to find the largest one, because the lengths of examples only estimate its size.
 CANDIDATES = 8
-# Approximate maximum of points in a training's curve, since tracking servers and their clients load all of them.
-MOST_POINTS = 10_000
+# The approximate maximum number of points in a curve, because tracking servers and their clients load all of them.
+MAX_CURVE_POINTS = 10_000
 # The unit of progress.
 STEPS = "steps"
 # Prefixes of tensors' names in a checkpoint.
@@ -92,24 +92,25 @@ class Trainer:
 
         Args:
             module: maps a batch to named sums of losses.
-            weights: the weight of each loss; losses of weight zero are left out.
-            data: examples and their lengths.
+            weights: the weight of each loss; losses of weight zero are ignored.
+            data: the examples and their lengths.
             settings: the training settings.
             engine: computes gradients and optimizer steps.
-            checkpoints: where the training is saved to and resumed from.
+            checkpoints: the directory of the checkpoints.
             seed: the seed of batches and dropout.
-            checkpoint_seconds: interval between checkpoints.
-            background: write checkpoints in a thread while training continues.
-            hooks: callbacks.
-            width: width of the model's hidden states, if the schedule needs it.
+            checkpoint_seconds: the interval between checkpoints.
+            background: whether checkpoints are written in a thread while training continues.
+            hooks: the callbacks.
+            width: the width of the model's hidden states, if the schedule needs it.
             preparation: rewrites batches before they are computed, for example to sample targets.
-            batch_files: keeps the batches of large data sets on disk, shared by the workers.
-            schedule_by_source: of a mixture, the learning rate of a batch follows the updates of its own source.
+            batch_files: stores the batches of large data sets on disk, shared by the workers.
+            schedule_by_source: whether the learning rate of a batch in a mixture depends on the number of updates on
+                the batch's own source.
         """
         self._module = module
         self._weights = {name: weight for name, weight in weights.items() if weight}
         self._data = data
-        self._begin: Callable[[int], None] = data.begin if isinstance(data, StagedData) else lambda step: None
+        self._begin_step: Callable[[int], None] = data.begin if isinstance(data, StagedData) else lambda step: None
         self._settings = settings
         self._engine = engine
         self._checkpoints = checkpoints
@@ -125,12 +126,12 @@ class Trainer:
         self._progress = Progress()
 
     def largest_batch(self) -> Batch:
-        """This worker's share of the micro-batch of the first epoch that needs most memory."""
+        """This worker's share of the micro-batch that needs most memory in the first epoch."""
         engine, lengths = self._engine, self._plan.lengths
         parts = (part for batch in self._plan.largest() for part in self._micro_batches(batch))
         candidates = most_demanding(parts, lengths, CANDIDATES)
-        whole = [self._data.batch(candidate, 0) for candidate in candidates]
-        largest = max(range(len(whole)), key=lambda i: math.prod(whole[i].shape))
+        batches = [self._data.batch(candidate, 0) for candidate in candidates]
+        largest = max(range(len(batches)), key=lambda i: math.prod(batches[i].shape))
         (share,) = share_of_worker([candidates[largest]], engine.rank, engine.world)
         return self._data.batch(share if len(share) else candidates[largest][:1], 0)
 
@@ -150,7 +151,7 @@ class Trainer:
         progress = self._progress
         if progress.step == 0 and not progress.curve:
             self._evaluate(0.0)
-        if self._stops() and not progress.finished:  # the checkpoint is of the same training without this end
+        if self._stops() and not progress.finished:  # the checkpoint was written without this `stop_after`
             per_epoch = len(self._plan.epoch(progress.epoch, progress.step - progress.position))
             if not progress.curve or progress.curve[-1].step < progress.step:
                 self._evaluate(progress.epoch + progress.position / per_epoch)
@@ -183,35 +184,50 @@ class Trainer:
         """One optimizer step on one global batch; returns the mean of each loss over its items."""
         settings, engine = self._settings, self._engine
         self._hooks.before_update(self._progress.step)
-        self._begin(self._progress.step)
+        self._begin_step(self._progress.step)
         self._look_ahead()
         torch.manual_seed(dropout_seed(self._seed, self._progress.step, engine.rank))
         micro_batches = self._micro_batches(indices)
         shares = share_of_worker(micro_batches, engine.rank, engine.world)
-        # A worker without a part of a micro-batch computes an example at weight zero, because passes are collective.
-        pieces = [share if len(share) else whole[:1] for share, whole in zip(shares, micro_batches, strict=True)]
-        batches = [self._data.batch(piece, epoch) for piece in pieces]
+        # Passes are collective, so a worker without a share of a micro-batch computes one example with weight zero.
+        batches = [
+            self._data.batch(share if len(share) else micro_batch[:1], epoch)
+            for share, micro_batch in zip(shares, micro_batches, strict=True)
+        ]
         names = list(self._weights)
-        counted = [batch.counts if len(share) else {} for batch, share in zip(batches, shares, strict=True)]
-        counts = sum_over_workers(add_up(counted), names, engine)
+        local_counts = [batch.counts if len(share) else {} for batch, share in zip(batches, shares, strict=True)]
+        counts = sum_over_workers(add_up(local_counts), names, engine)
         scale = {name: weight / max(counts.get(name, 0), 1) for name, weight in self._weights.items()}
         if self._preparation is not None:
             batches = list(self._preparation.prepare(batches, self._progress.step, engine))
-        self._module.train()
-        parts: list[Mapping[str, float]] = []
-        for i, batch in enumerate(batches):
-            takes_part = len(shares[i]) > 0
-            weights = scale if takes_part else dict.fromkeys(scale, 0.0)
-            part = engine.accumulate(batch.to(engine.device), weights, last=i == len(batches) - 1)
-            parts.append(part if takes_part else {})
-        sums = sum_over_workers(add_up(parts), names, engine)
+        local_sums = self._accumulate(batches, [len(share) > 0 for share in shares], scale)
+        sums = sum_over_workers(local_sums, names, engine)
         self._rate = learning_rate(settings, self._schedule_step(indices), self._horizon)
         engine.step(self._rate)
         # In a mixture, only the losses of the batch's objective have counts.
         return {name: sums.get(name, 0.0) / counts[name] for name in names if counts.get(name)}
 
+    def _accumulate(
+        self, batches: Sequence[Batch], has_share: Sequence[bool], scale: Mapping[str, float]
+    ) -> dict[str, float]:
+        """Accumulate the gradients of micro-batches; returns the sum of each loss over this worker's shares.
+
+        Args:
+            batches: the micro-batches.
+            has_share: whether each micro-batch is a share of this worker; the others have weight zero.
+            scale: the factor of each loss.
+        """
+        self._module.train()
+        sums: list[Mapping[str, float]] = []
+        for number, (batch, is_counted) in enumerate(zip(batches, has_share, strict=True)):
+            weights = scale if is_counted else dict.fromkeys(scale, 0.0)
+            last = number == len(batches) - 1
+            losses = self._engine.accumulate(batch.to(self._engine.device), weights, last=last)
+            sums.append(losses if is_counted else {})
+        return add_up(sums)
+
     def _schedule_step(self, indices: np.ndarray) -> int:
-        """The step of the schedule for a global batch, from 1: that of the training, or of the batch's source."""
+        """The step, from 1, at which the schedule is evaluated: that of the training, or of the batch's source."""
         if not self._schedule_by_source or not isinstance(self._plan, MixedPlan | StagedPlan):
             return self._progress.step + 1
         source, updates = str(self._plan.source_of(indices)), self._progress.updates
@@ -223,12 +239,12 @@ class Trainer:
         preparation, progress = self._preparation, self._progress
         if preparation is None or preparation.every is None or progress.step % preparation.every:
             return
-        at = (progress.epoch, progress.position)
-        coming_batches = coming(self._plan, self._settings, at, progress.step, preparation.every)
-        preparation.look_ahead(self._own_parts(coming_batches), self._engine)
+        position = (progress.epoch, progress.position)
+        upcoming = upcoming_batches(self._plan, self._settings, position, progress.step, preparation.every)
+        preparation.look_ahead(self._local_batches(upcoming), self._engine)
 
-    def _own_parts(self, batches: Iterator[tuple[np.ndarray, int]]) -> Iterator[Batch]:
-        """This worker's parts of global batches, where it has any."""
+    def _local_batches(self, batches: Iterator[tuple[np.ndarray, int]]) -> Iterator[Batch]:
+        """This worker's shares of global batches, without empty ones."""
         for indices, epoch in batches:
             for share in share_of_worker(self._plan.parts(indices), self._engine.rank, self._engine.world):
                 if len(share):
@@ -270,7 +286,7 @@ class Trainer:
         step = self._progress.step
         now, total = "  ".join(f"{name} {value:.3f}" for name, value in means.items()), self._total_steps(per_epoch)
         self._hooks.progress(step, total, STEPS, now)
-        if step % -(-total // MOST_POINTS) and step != total:
+        if step % -(-total // MAX_CURVE_POINTS) and step != total:
             return
         prepared = {} if self._preparation is None else self._preparation.measured()
         self._hooks.metrics(
@@ -278,18 +294,18 @@ class Trainer:
         )
 
     def _evaluate(self, epoch: float) -> None:
-        """Score the current module on every worker, so that all take the same decision."""
+        """Score the current module. Every worker does this, so that all workers make the same decision."""
         if self._hooks.evaluate is None:
             return
         progress = self._progress
-        with self._engine.whole():
+        with self._engine.gathered_parameters():
             self._module.eval()
             values = self._hooks.evaluate()
         progress.curve.append(CurvePoint(progress.step, epoch, progress.seconds, values))
         if self._engine.rank == 0:
             self._hooks.metrics(progress.step, {f"dev_{name}": value for name, value in values.items()})
         if self._hooks.select is not None:
-            self._select(self._hooks.select.worth(values))
+            self._select(self._hooks.select.signed_score(values))
 
     def _select(self, score: float) -> None:
         progress, patience = self._progress, self._settings.patience
@@ -303,7 +319,7 @@ class Trainer:
 
     def _use_best(self) -> None:
         if self._best:
-            self._engine.load_state(Gathered(self._best, self._engine), self._progress.best_step)
+            self._engine.load_state(GatheredTensors(self._best, self._engine), self._progress.best_step)
         else:
             self._progress.best_step = self._progress.step
 
@@ -311,9 +327,9 @@ class Trainer:
         if not self._writer.due(force):
             return
         prepared = {} if self._preparation is None else self._preparation.state()
-        tensors, best = self._engine.state(), _named(_BEST, self._best)
+        tensors, best = self._engine.state(), _with_prefix(_BEST, self._best)
         parts = self._parts((*tensors, *best))
-        tensors |= _named(_PREPARATION, prepared)
+        tensors |= _with_prefix(_PREPARATION, prepared)
         self._writer.write(self._progress.step, tensors, best, parts, asdict(self._progress))
 
     def _parts(self, names: Iterable[str]) -> dict[str, TensorSlice]:
@@ -325,18 +341,18 @@ class Trainer:
         if checkpoint is None:
             return
         tensors = checkpoint.tensors
-        best = Selected(tensors, _BEST)
-        self._best = {name: self._own(name, best[name]) for name in best}
+        best = PrefixedTensors(tensors, _BEST)
+        self._best = {name: self._local_part(name, best[name]) for name in best}
         if self._preparation is not None:
-            self._preparation.load_state(dict(Selected(tensors, _PREPARATION)))
+            self._preparation.load_state(dict(PrefixedTensors(tensors, _PREPARATION)))
         self._engine.load_state(tensors, checkpoint.step)
         self._progress = Progress.from_state(checkpoint.state | {"step": checkpoint.step})
 
-    def _own(self, name: str, whole: Tensor) -> Tensor:
+    def _local_part(self, name: str, whole: Tensor) -> Tensor:
         """This worker's part of a complete tensor."""
         part = self._engine.part(name)
         return whole if part is None else part.of(whole).clone()
 
 
-def _named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {f"{prefix}{name}": tensor for name, tensor in tensors.items()}

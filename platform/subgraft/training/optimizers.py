@@ -17,18 +17,18 @@ class OptimizerKind:
     """An optimizer.
 
     Attributes:
-        of_torch: its class in torch.optim.
+        torch_class: its class in torch.optim.
         moments: names of its state tensors of each parameter.
         can_fuse: whether it has a fused kernel.
     """
 
-    of_torch: type[torch.optim.Optimizer]
+    torch_class: type[torch.optim.Optimizer]
     moments: tuple[str, str]
     can_fuse: bool
 
     @property
     def name(self) -> str:
-        return self.of_torch.__name__
+        return self.torch_class.__name__
 
 
 # AdamW: Loshchilov and Hutter 2019, algorithm 2.  Adamax: Kingma and Ba 2015, algorithm 2, with the infinity norm of
@@ -53,7 +53,7 @@ def make_optimizer(settings: TrainingSettings, groups: list[dict[str, Any]]) -> 
     """The configured optimizer for these parameter groups."""
     kind = OPTIMIZERS[settings.optimizer]
     fused: dict[str, Any] = {"fused": True} if kind.can_fuse else {}
-    return kind.of_torch(groups, **optimizer_arguments(settings), **fused)
+    return kind.torch_class(groups, **optimizer_arguments(settings), **fused)
 
 
 # Learning rates by name, as shares of the peak. To add one: a function, a line in SCHEDULES, its name in the settings.
@@ -63,7 +63,7 @@ def make_optimizer(settings: TrainingSettings, groups: list[dict[str, Any]]) -> 
 
 @dataclass(frozen=True)
 class Horizon:
-    """Inputs of a schedule. total: planned steps.  width: of the hidden states.  0 if the schedule needs none."""
+    """Inputs of a schedule. total: the planned steps.  width: of hidden states.  Both are 0 if they are not needed."""
 
     warmup: int
     total: int = 0
@@ -91,24 +91,24 @@ def _noam(step: int, horizon: Horizon) -> float:
 
 def _linear(step: int, horizon: Horizon) -> float:
     """t / w, then (T + 1 - t) / (T + 1 - w): Devlin et al. 2019, appendix A.2; zero at the step after the last."""
-    return _warming_up(step, horizon) or max(0.0, 1.0 - _share_of_decay(step, horizon))
+    return _warmup_factor(step, horizon) or max(0.0, 1.0 - _decay_fraction(step, horizon))
 
 
 def _cosine(step: int, horizon: Horizon) -> float:
     """t / w, then ½ (1 + cos(π s)), s = (t - w) / (T + 1 - w): Loshchilov and Hutter 2017 (SGDR), equation 5."""
-    return _warming_up(step, horizon) or 0.5 * (1.0 + math.cos(math.pi * min(1.0, _share_of_decay(step, horizon))))
+    return _warmup_factor(step, horizon) or 0.5 * (1.0 + math.cos(math.pi * min(1.0, _decay_fraction(step, horizon))))
 
 
 def _constant(step: int, horizon: Horizon) -> float:
     return min(step / horizon.warmup, 1.0)
 
 
-def _warming_up(step: int, horizon: Horizon) -> float | None:
+def _warmup_factor(step: int, horizon: Horizon) -> float | None:
     return step / horizon.warmup if step <= horizon.warmup else None
 
 
-def _share_of_decay(step: int, horizon: Horizon) -> float:
-    """How much of the way from the warm-up's end to the step after the last is gone; more than 1 after that."""
+def _decay_fraction(step: int, horizon: Horizon) -> float:
+    """The fraction of the decay that is done, from the end of the warm-up to the step after the last; may exceed 1."""
     return (step - horizon.warmup) / max(1, horizon.total + 1 - horizon.warmup)
 
 

@@ -22,7 +22,7 @@ class ParameterRates:
     """The learning rates of a model's parameters.
 
     Attributes:
-        embeddings: Parameters with a learning rate of their own.
+        embeddings: The parameters with a separate learning rate.
         embedding_factor: `embedding_learning_rate` as a multiple of `learning_rate`; 0 freezes the embeddings.
         layer_decay: Each layer's learning rate as a multiple of that of the layer above; not for `embeddings`.
     """
@@ -33,7 +33,7 @@ class ParameterRates:
 
     @classmethod
     def of(cls, settings: TrainingSettings, embeddings: Collection[Tensor]) -> ParameterRates:
-        """`embeddings` have `embedding_learning_rate`, or are frozen by `train: body`."""
+        """The configured rates; `embeddings` have `embedding_learning_rate`, or are frozen by `train: body`."""
         decay = settings.layer_decay if isinstance(settings, ModelTrainingSettings) else None
         rate = settings.applied_embedding_learning_rate if isinstance(settings, FinetuneSettings) else None
         return cls(embeddings, None if rate is None else rate / settings.learning_rate, decay)
@@ -45,20 +45,20 @@ class ParameterRates:
                 embedding.requires_grad_(False)
 
     def groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        """The trained parameters in groups for an optimizer; `learning_rate_factor` multiplies the rate of a group."""
-        own = {id(embedding) for embedding in self.embeddings} if self.embedding_factor is not None else set()
+        """The parameter groups of an optimizer. A group's learning rate is multiplied by its `learning_rate_factor`."""
+        embedding_ids = {id(embedding) for embedding in self.embeddings} if self.embedding_factor is not None else set()
         trained = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
         layers = Layers.of(name for name, _ in module.named_parameters())
         groups: dict[float, list[Tensor]] = {}
         for name, parameter in trained.items():
-            if id(parameter) not in own:
-                groups.setdefault(self._of_layer(layers, name), []).append(parameter)
-        if embeddings := [parameter for parameter in trained.values() if id(parameter) in own]:
+            if id(parameter) not in embedding_ids:
+                groups.setdefault(self._layer_factor(layers, name), []).append(parameter)
+        if embeddings := [parameter for parameter in trained.values() if id(parameter) in embedding_ids]:
             assert self.embedding_factor is not None
             return [*_groups(groups), {"params": embeddings, "learning_rate_factor": self.embedding_factor}]
         return _groups(groups)
 
-    def _of_layer(self, layers: Layers, name: str) -> float:
+    def _layer_factor(self, layers: Layers, name: str) -> float:
         return 1.0 if self.layer_decay is None else float(self.layer_decay ** layers.below_top(name))
 
 
@@ -87,8 +87,8 @@ class Layers:
     def below_top(self, name: str) -> int:
         """The number of layers between a parameter and the top of its stack.
 
-        Embeddings lie below all layers, those that stacks share below the deeper one. Other parameters outside the
-        layers, such as heads, count as the top.
+        Embeddings lie below all layers; embeddings that stacks share lie below the deepest stack. Other parameters
+        outside the layers, such as heads, belong to the top.
         """
         if match := _LAYER.match(name):
             return self.stacks[match[1]] - 1 - int(match[2])
@@ -101,8 +101,8 @@ class Layers:
 def _shared_parts(name: str, stack: str) -> int:
     """The number of leading parts that two dotted names share."""
     count = 0
-    for one, other in zip(name.split("."), stack.split("."), strict=False):
-        if one != other:
+    for part, other in zip(name.split("."), stack.split("."), strict=False):
+        if part != other:
             break
         count += 1
     return count

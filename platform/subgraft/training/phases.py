@@ -1,4 +1,4 @@
-"""Finetuning in two phases: first only new embeddings or a source encoder, then everything (Lewis et al. 2020, 3.4)."""
+"""Finetuning in two phases: new embeddings or a source encoder alone, then all parameters (Lewis et al. 2020, 3.4)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from subgraft.training.schedule import Data, data_plan, steps_of
 def split_training(
     settings: FinetuneSettings, data: Data, seed: int, share: float
 ) -> tuple[FinetuneSettings, FinetuneSettings]:
-    """The settings of the two phases: together as many steps as one training, and at least one each."""
+    """The settings of the two phases, which together have as many steps as one training, and at least one each."""
     total = steps_of(data_plan(data, settings, seed), settings)
     first = min(max(1, round(share * total)), max(1, total - 1))
     return (
@@ -29,10 +29,10 @@ def split_training(
     )
 
 
-def of_first_phase(bundle: Bundle, sides: Sequence[SideName]) -> list[Tensor]:
-    """The parameters that a first phase trains: the input and output embeddings of sides, and trained output biases.
+def first_phase_parameters(bundle: Bundle, sides: Sequence[SideName]) -> list[Tensor]:
+    """The parameters that the first phase trains: the input and output embeddings of sides, and trained output biases.
 
-    Without sides, a source encoder and what it needs.
+    Without sides: a source encoder, and the parameters of the model that are trained with it.
     """
     if sides:
         return list(tables_of(bundle.model, sides).values())
@@ -40,24 +40,24 @@ def of_first_phase(bundle: Bundle, sides: Sequence[SideName]) -> list[Tensor]:
 
 
 def train_only(bundle: Bundle, parameters: Iterable[Tensor]) -> None:
-    """Freeze everything else."""
-    chosen = {id(parameter) for parameter in parameters}
+    """Freeze all parameters of the model except these."""
+    trained_ids = {id(parameter) for parameter in parameters}
     for parameter in bundle.model.parameters():
-        parameter.requires_grad_(id(parameter) in chosen)
+        parameter.requires_grad_(id(parameter) in trained_ids)
 
 
 @torch.no_grad()
 def copy_parameters(trained: Iterable[Tensor], parameters: Iterable[Tensor]) -> None:
     """Copy parameters of one model into those of another of the same shape."""
-    for before, parameter in zip(trained, parameters, strict=True):
-        parameter.copy_(before)
+    for source, parameter in zip(trained, parameters, strict=True):
+        parameter.copy_(source)
 
 
 def join_outcomes(first: Outcome, second: Outcome) -> Outcome:
     """Join two trainings. The second starts from the first's final weights, so its first point is dropped."""
     epochs = first.curve[-1].epoch if first.curve else 0.0
 
-    def later(point: CurvePoint) -> CurvePoint:
+    def shift(point: CurvePoint) -> CurvePoint:
         return replace(
             point,
             step=point.step + first.steps,
@@ -65,7 +65,7 @@ def join_outcomes(first: Outcome, second: Outcome) -> Outcome:
             seconds=point.seconds + first.seconds,
         )
 
-    curve = (*first.curve, *(later(point) for point in second.curve if point.step > 0))
+    curve = (*first.curve, *(shift(point) for point in second.curve if point.step > 0))
     best = first.steps + second.best_step if second.best_step else first.best_step
     steps, seconds = first.steps + second.steps, first.seconds + second.seconds
     return replace(second, curve=curve, steps=steps, best_step=best, seconds=seconds)

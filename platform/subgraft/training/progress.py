@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """Scores after `step` updates. epoch: may be fractional.  seconds: of training, without evaluation."""
+    """Dev scores after `step` updates. epoch: may be fractional.  seconds: the training time, without evaluations."""
 
     step: int
     epoch: float
@@ -29,9 +29,9 @@ class CurvePoint:
 
 @dataclass
 class Progress:
-    """The state of a training, except its tensors: what a checkpoint's JSON holds.
+    """The state of a training without its tensors, which checkpoints store as JSON.
 
-    updates: of each source of batches, by its number, in a training whose schedule follows them.
+    updates: the number of updates on each source of batches, by its index, if the schedule depends on it.
     """
 
     step: int = 0
@@ -56,10 +56,10 @@ class Outcome:
 
     Attributes:
         curve: dev scores over the training.
-        steps: number of updates.
+        steps: the number of updates.
         best_step: the step whose weights the module has.
-        seconds: of training, without evaluation.
-        trained_parameters: number of trained elements.
+        seconds: the training time, without evaluations.
+        trained_parameters: the number of trained parameters.
         precision: the precision that `auto` selected; None if it was configured.
         products: the library of matrix products, if it is not PyTorch's default.
     """
@@ -74,22 +74,22 @@ class Outcome:
 
 
 class Selection(NamedTuple):
-    """The dev score that selects the best weights. least: whether lower is better."""
+    """The dev score that selects the best weights."""
 
     score: str
-    least: bool = False
+    lower_is_better: bool = False
 
-    def worth(self, scores: Mapping[str, float]) -> float:
-        """The score as a number that is better if it is higher."""
+    def signed_score(self, scores: Mapping[str, float]) -> float:
+        """The score, negated if lower is better, so that a higher value is always better."""
         score = float(scores[self.score])
-        return -score if self.least else score
+        return -score if self.lower_is_better else score
 
 
-# `score`: of a model that predicts labels; `last`: nothing does.
+# `score` is the metric of models that predict labels; with `last`, no score selects weights.
 SELECTIONS: Mapping[SelectName, Selection | None] = {
     "bleu": Selection("bleu"),
     "chrf": Selection("chrf"),
-    "likelihood": Selection("bits_per_character", least=True),
+    "likelihood": Selection("bits_per_character", lower_is_better=True),
     "score": Selection("score"),
     "last": None,
 }
@@ -107,15 +107,15 @@ SCORES = {
 
 @dataclass(frozen=True)
 class SelectedWeights:
-    """The weights that a finetuning selected: the first of equally good ones.
+    """The weights that a finetuning selected, the first of equally good ones, with their dev scores.
 
     Attributes:
-        step: Of the weights; 0 is before any training.
-        score: Systems are compared on dev by it: the score that selected the weights, else BLEU, or bits per
-            character without a source.
-        value: Of the score.
-        bleu: On dev; None without a source.
-        bits: Per character of dev; None where labels are predicted.
+        step: The step of the weights; 0 is before any training.
+        score: The score by which systems are compared on dev: the one that selected the weights, or else BLEU, or bits
+            per character without a source.
+        value: The value of this score.
+        bleu: Dev BLEU; None without a source.
+        bits: Dev bits per character; None where labels are predicted.
     """
 
     step: int
@@ -125,8 +125,8 @@ class SelectedWeights:
     bits: float | None
 
     @property
-    def worth(self) -> float:
-        """The value with a sign so that higher is better."""
+    def signed_value(self) -> float:
+        """The value, negated if lower is better, so that a higher value is always better."""
         return -self.value if self.score == SCORES["bits_per_character"] else self.value
 
 
@@ -136,7 +136,7 @@ def selected_weights(finetuned: Path, select: SelectName | None = None) -> Selec
     if not curve:
         raise OperationalError("a finetuning without dev scores", where=str(finetuned))
     selection = SELECTIONS[select or "bleu"]
-    best = curve[-1] if selection is None else max(curve, key=lambda point: selection.worth(point["values"]))
+    best = curve[-1] if selection is None else max(curve, key=lambda point: selection.signed_score(point["values"]))
     values: dict[str, float] = best["values"]
     score = (
         selection.score
@@ -148,11 +148,12 @@ def selected_weights(finetuned: Path, select: SelectName | None = None) -> Selec
 
 
 class Preparation(Protocol):
-    """Look-ahead hook that rewrites batches before they are computed, for example to sample their targets.
+    """A hook that looks ahead and rewrites batches before they are computed, for example to sample their targets.
 
     All workers call it at the same steps, with their shares of the same batches. Checkpoints include its state.
 
-    every: the number of updates between two calls, which is also how far the hook looks ahead; None: never.
+    every: the number of updates between two calls of `look_ahead`, each of which gets as many batches; None for no
+        calls.
     """
 
     every: int | None
@@ -162,7 +163,7 @@ class Preparation(Protocol):
         ...
 
     def prepare(self, batches: Sequence[Batch], step: int, engine: Engine) -> Sequence[Batch]:
-        """The micro-batches to compute in the update after `step` others."""
+        """The micro-batches to compute in place of `batches`, in the update that follows `step` others."""
         ...
 
     def measured(self) -> Mapping[str, float]:

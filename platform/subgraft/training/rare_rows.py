@@ -1,8 +1,8 @@
 """Regularises the embeddings of new tokens that are rare in the task's training text.
 
-Adam normalises gradients, so scaling a gradient would not change the update. The update itself is scaled, after the
-optimizer step. The L2 pull is decoupled from the gradient like AdamW's weight decay (Loshchilov and Hutter 2019,
-algorithm 2), but towards the initial embedding instead of zero.
+Adam normalises gradients, so scaling a gradient would not change the update. Therefore the update itself is scaled,
+after the optimizer step. L2 regularisation is decoupled from the gradient, as AdamW's weight decay is (Loshchilov and
+Hutter 2019, algorithm 2), but it pulls towards the initial embedding instead of zero.
 """
 
 from __future__ import annotations
@@ -46,46 +46,46 @@ class RowUpdates:
 
     @classmethod
     def of(cls, table: Tensor, rows: Tensor, factor: float, l2_to_init: Tensor) -> RowUpdates:
-        """With the current rows of the parameter as `start`."""
+        """Updates that use the current rows of the parameter as `start`."""
         return cls(table, rows, factor, l2_to_init, table.detach()[rows].clone())
 
     def to(self, device: torch.device) -> RowUpdates:
-        """With all tensors except the parameter, which moves with its model, on a device."""
+        """A copy with all tensors on a device, except the parameter, which its model moves."""
         rows, l2_to_init, start = (each.to(device) for each in (self.rows, self.l2_to_init, self.start))
         return replace(self, rows=rows, l2_to_init=l2_to_init, start=start)
 
-    def before(self) -> Tensor:
+    def current_rows(self) -> Tensor:
         """The current rows; pass them to `apply` after the optimizer step."""
         return self.table.detach()[self.rows]
 
     @torch.no_grad()
-    def apply(self, before: Tensor, learning_rate: float) -> None:
+    def apply(self, current_rows: Tensor, learning_rate: float) -> None:
         """Regularise the update, given the rows before it and the parameter's learning rate.
 
         With factor 1 and l2_to_init 0 the rows are not changed, to the bit.
         """
-        after = self.before()
+        after = self.current_rows()
         if self.factor != 1.0:
-            after = before + self.factor * (after - before)
+            after = current_rows + self.factor * (after - current_rows)
         if self.l2_to_init.any():
-            share = (learning_rate * self.l2_to_init).clamp(max=1.0).reshape(-1, *[1] * (before.ndim - 1))
-            after += share * (self.start - before)
+            share = (learning_rate * self.l2_to_init).clamp(max=1.0).reshape(-1, *[1] * (current_rows.ndim - 1))
+            after += share * (self.start - current_rows)
         self.table[self.rows] = after
 
 
 Tokenizers = Mapping[SideName, Tokenizer]
-PlaceOf = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+LocateRows = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
-def _itself(table: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+def _same_rows(table: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
     return table, tokens
 
 
 @dataclass(frozen=True)
 class RareRows:
-    """Each side's subwords with new rows, ids [n], and the count of each token in the text [V].
+    """The new subwords of each side, ids [n], and the count of each token in training text [V].
 
-    A token is counted in the text of its side; with shared embeddings in both texts.
+    A token is counted in the text of its side, or in both texts if the sides share embeddings.
     """
 
     settings: RareTokenSettings
@@ -102,7 +102,16 @@ class RareRows:
         own: Tokenizers,
         texts: Mapping[SideName, Iterable[str]],
     ) -> RareRows:
-        """Find them by the vocabularies before (`upstream`) and after (`own`) the transfer, and the training text."""
+        """Compare the vocabularies before (`upstream`) and after (`own`) a transfer, and count tokens in training text.
+
+        Args:
+            settings: the regularisation.
+            sides: the sides with new rows.
+            copy_shared_tokens: whether tokens of both vocabularies were copied, and so are not new.
+            upstream: the tokenizers before the transfer.
+            own: the tokenizers after it.
+            texts: the training text of each side.
+        """
         new = {side: _new_subwords(upstream[side], own[side], copy_shared_tokens) for side in sides}
         return cls(settings, new, {side: count_tokens(own[side], texts[side]) for side in sides})
 
@@ -111,10 +120,10 @@ class RareRows:
         """The number of new subwords of each side that are rare in its text."""
         return {side: int((self.counts[side][new] < self.settings.min_count).sum()) for side, new in self.new.items()}
 
-    def updates(self, model: PreTrainedModel, place_of: PlaceOf = _itself) -> list[RowUpdates]:
-        """The updates of rare rows of each embedding matrix, regularised towards their current values.
+    def updates(self, model: PreTrainedModel, locate_rows: LocateRows = _same_rows) -> list[RowUpdates]:
+        """The updates of the rare rows of each embedding matrix, regularised towards their current values.
 
-        `place_of` maps an embedding matrix and tokens to the trained parameter and its rows.
+        locate_rows: maps an embedding matrix and tokens to the trained parameter and its rows.
         """
         tables: dict[int, Tensor] = {}
         sides: dict[int, set[SideName]] = {}
@@ -122,15 +131,15 @@ class RareRows:
             for table in tables_of(model, [side]).values():
                 tables[id(table)] = table
                 sides.setdefault(id(table), set()).add(side)
-        return [self._updates(table, sorted(sides[key]), place_of) for key, table in tables.items()]
+        return [self._updates(table, sorted(sides[key]), locate_rows) for key, table in tables.items()]
 
-    def _updates(self, table: Tensor, sides: Sequence[SideName], place_of: PlaceOf) -> RowUpdates:
+    def _updates(self, table: Tensor, sides: Sequence[SideName], locate_rows: LocateRows) -> RowUpdates:
         settings, new = self.settings, self.new[sides[0]]
         counts = np.sum([self.counts[side][new] for side in sides], axis=0)
         rare = counts < settings.min_count
         l2 = settings.l2_to_init * (1.0 - counts[rare] / settings.min_count)
         strength = torch.from_numpy(l2.astype(np.float32))
-        parameter, rows = place_of(table, torch.from_numpy(new[rare]))
+        parameter, rows = locate_rows(table, torch.from_numpy(new[rare]))
         return RowUpdates.of(parameter, rows, settings.learning_rate_factor, strength)
 
 

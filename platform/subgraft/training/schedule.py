@@ -1,4 +1,4 @@
-"""The batches of a training, and its steps: functions of its settings and seed.
+"""The batches and the number of steps of a training, which are functions of its settings and seed.
 
 A batch plan is a function of (seed, epoch, first step of the epoch), so a resumed training sees the same batches.
 """
@@ -27,17 +27,17 @@ class RampedPlan:
     """Global batches of one source of examples, whose size may grow with the steps.
 
     Attributes:
-        costs: of the examples [n], as in `BatchPlan`.
+        costs: the costs of the examples [n], as in `BatchPlan`.
         sizes: pairs (step, size), ascending from step 0: the size of batches from that step on.
-        most: limit of an example's cost; None: the size of its batch.
-        seed: of the order.
-        files: where all workers read the batches of large data sets; None: batches are in memory.
-        draws: which examples an epoch has; None: all.
+        max_cost: the maximum cost of an example; None for the size of its batch.
+        seed: the seed of the order.
+        files: the files from which all workers read the batches of large data sets; None for batches in memory.
+        draws: the examples of an epoch; None for all.
     """
 
     costs: np.ndarray
     sizes: Sequence[tuple[int, int]]
-    most: int | None
+    max_cost: int | None
     seed: int
     files: BatchFiles | None = None
     draws: LanguageDraws | None = None
@@ -52,19 +52,19 @@ class RampedPlan:
         return self._epoch(max(size for _, size in self.sizes), 0)
 
     def epoch(self, epoch: int, first_step: int = 0) -> Sequence[np.ndarray]:
-        """The batches of an epoch: arrays of example indices, each example exactly once, or those that are drawn.
+        """The batches of an epoch, as arrays of example indices: every example once, or those that are drawn.
 
-        When the size changes within the epoch, the remaining examples are batched again.
+        If the size changes within the epoch, the remaining examples are batched again.
         """
-        begins = [size for step, size in self.sizes if step <= first_step]
-        batches: Sequence[np.ndarray] = self._epoch(begins[-1], epoch)
-        for step, size in self.sizes[len(begins) :]:
-            before = batches[: step - first_step]
-            if len(before) == len(batches):
+        started_sizes = [size for step, size in self.sizes if step <= first_step]
+        batches: Sequence[np.ndarray] = self._epoch(started_sizes[-1], epoch)
+        for step, size in self.sizes[len(started_sizes) :]:
+            done = batches[: step - first_step]
+            if len(done) == len(batches):
                 break
-            rest = np.sort(np.concatenate(batches[len(before) :]))
-            again = self._plan(size, rest).epoch(epoch)
-            batches = [*before, *(rest[batch] for batch in again)]
+            remaining = np.sort(np.concatenate(batches[len(done) :]))
+            new_batches = self._plan(size, remaining).epoch(epoch)
+            batches = [*done, *(remaining[batch] for batch in new_batches)]
         return batches
 
     def parts(self, batch: np.ndarray) -> list[np.ndarray]:
@@ -79,14 +79,16 @@ class RampedPlan:
 
     def _plan(self, size: int, chosen: np.ndarray | None = None) -> BatchPlan:
         costs = self.costs if chosen is None else self.costs[chosen]
-        most = self.most or size
-        # Without a cost above the limit the array is not copied.
-        return BatchPlan(np.minimum(costs, most) if len(costs) and costs.max() > most else costs, size, self.seed)
+        max_cost = self.max_cost or size
+        # The array is copied only if a cost exceeds the limit.
+        return BatchPlan(
+            np.minimum(costs, max_cost) if len(costs) and costs.max() > max_cost else costs, size, self.seed
+        )
 
 
 @dataclass(frozen=True)
 class _SeveralPlans:
-    """Plans whose examples are numbered plan after plan; each batch is of one plan."""
+    """Several plans, whose examples are numbered plan after plan. Each batch comes from one plan."""
 
     plans: Sequence[RampedPlan | StreamPlan | MixedPlan]
 
@@ -96,31 +98,35 @@ class _SeveralPlans:
 
     def largest(self) -> list[np.ndarray]:
         """The batches of every plan's first epoch, for choosing the one that needs most memory."""
-        return [batch + first for plan, first in zip(self.plans, self._first, strict=True) for batch in plan.largest()]
+        return [
+            batch + offset
+            for plan, offset in zip(self.plans, self._first_examples, strict=True)
+            for batch in plan.largest()
+        ]
 
     def parts(self, batch: np.ndarray) -> list[np.ndarray]:
         """The parts of a batch that are computed separately: one."""
         return [batch]
 
     @cached_property
-    def _first(self) -> list[int]:
+    def _first_examples(self) -> list[int]:
         """The number of each plan's first example."""
         return [0, *np.cumsum([len(plan.lengths) for plan in self.plans])[:-1].tolist()]
 
     def _plan_of(self, batch: np.ndarray) -> int:
-        """The place of the plan that a batch is of."""
-        return int(np.searchsorted(self._first, batch[0], side="right")) - 1
+        """The index of the plan that a batch comes from."""
+        return int(np.searchsorted(self._first_examples, batch[0], side="right")) - 1
 
 
 @dataclass(frozen=True)
 class MixedPlan(_SeveralPlans):
-    """Batches from several sources: each batch has one source, drawn by weight as a function of (seed, epoch).
+    """Batches from several sources. The source of each batch is drawn by weight, as a function of (seed, epoch).
 
     Examples are numbered source after source. An epoch ends when the drawn source has no batch left ("stop when the
     first is exhausted"), so no example occurs twice in it. The remaining examples occur in later epochs, which are
     shuffled again. Without weights, an epoch has every batch of every source, in a random order.
 
-    from_steps: the number of updates before each source joins; None: all of them are drawn from the start.
+    from_steps: the number of updates after which each source is drawn; None if all are drawn from the start.
     """
 
     plans: Sequence[RampedPlan | StreamPlan]
@@ -132,64 +138,64 @@ class MixedPlan(_SeveralPlans):
         """The batches of an epoch: arrays of example indices, each example at most once."""
         rng = np.random.default_rng([self.seed, epoch, len(self.plans)])
         if self.weights is None:
-            each = [
-                batch + first
-                for plan, first in zip(self.plans, self._first, strict=True)
+            batches_of_all = [
+                batch + offset
+                for plan, offset in zip(self.plans, self._first_examples, strict=True)
                 for batch in plan.epoch(epoch)
             ]
-            return [each[place] for place in rng.permutation(len(each))]
-        left = [iter(plan.epoch(epoch)) for plan in self.plans]
-        weights, begins = np.array(self.weights), np.array(self.from_steps or [0] * len(left))
+            return [batches_of_all[index] for index in rng.permutation(len(batches_of_all))]
+        remaining = [iter(plan.epoch(epoch)) for plan in self.plans]
+        weights, start_steps = np.array(self.weights), np.array(self.from_steps or [0] * len(remaining))
         batches: list[np.ndarray] = []
         while True:
-            drawable = np.where(begins <= first_step + len(batches), weights, 0.0)
-            source = int(rng.choice(len(left), p=drawable / drawable.sum()))
-            drawn = next(left[source], None)
-            if drawn is None:
+            available = np.where(start_steps <= first_step + len(batches), weights, 0.0)
+            source = int(rng.choice(len(remaining), p=available / available.sum()))
+            batch = next(remaining[source], None)
+            if batch is None:
                 return batches
-            batches.append(drawn + self._first[source])
+            batches.append(batch + self._first_examples[source])
 
     def source_of(self, batch: np.ndarray) -> int:
-        """The number of a batch's source."""
+        """The index of a batch's source."""
         return self._plan_of(batch)
 
 
 @dataclass(frozen=True)
 class StagedPlan(_SeveralPlans):
-    """Batches of stages that each have examples of their own, numbered stage after stage.
+    """Batches of stages, each with its own examples, which are numbered stage after stage.
 
-    A stage begins with an epoch: the one before it ends where the stage does.
+    Every stage starts a new epoch; the last epoch of the stage before it is cut short.
 
-    begins: the number of updates before each stage, ascending from 0.
+    start_steps: the number of updates before each stage, ascending from 0.
     """
 
-    begins: Sequence[int]
+    start_steps: Sequence[int]
 
     def epoch(self, epoch: int, first_step: int = 0) -> list[np.ndarray]:
-        """The batches of an epoch, or as many as its stage has updates left."""
-        stage = int(np.searchsorted(self.begins, first_step, side="right")) - 1
-        end = None if stage + 1 == len(self.begins) else self.begins[stage + 1] - first_step
-        return [batch + self._first[stage] for batch in self.plans[stage].epoch(epoch, first_step)[:end]]
+        """The batches of an epoch, cut off where its stage ends."""
+        stage = int(np.searchsorted(self.start_steps, first_step, side="right")) - 1
+        end = None if stage + 1 == len(self.start_steps) else self.start_steps[stage + 1] - first_step
+        return [batch + self._first_examples[stage] for batch in self.plans[stage].epoch(epoch, first_step)[:end]]
 
     def source_of(self, batch: np.ndarray) -> int:
-        """The number of a batch's source among those of its stage; 0 where there is one."""
+        """The index of a batch's source among the sources of its stage; 0 if there is only one."""
         stage = self._plan_of(batch)
         plan = self.plans[stage]
-        return plan.source_of(batch - self._first[stage]) if isinstance(plan, MixedPlan) else 0
+        return plan.source_of(batch - self._first_examples[stage]) if isinstance(plan, MixedPlan) else 0
 
 
 @dataclass(frozen=True)
 class JointPlan:
-    """Each batch is a batch of `first` and one of `second`, whose examples are numbered after those of `first`.
+    """Each batch joins a batch of `first` and a batch of `second`, whose examples are numbered after those of `first`.
 
-    An epoch is one pass over `first`. Each update takes the next batch of `second`, which has epochs of its own. So
-    equally many updates see equally much of `second`, whatever the size of `first`.
+    An epoch is one pass over `first`. Each update takes the next batch of `second`, which has its own epochs. So the
+    amount of `second` that is seen depends only on the number of updates, not on the size of `first`.
     """
 
     first: RampedPlan
     second: RampedPlan
-    # The step at which each epoch of the second begins, as far as it is computed.
-    _begins: list[int] = field(default_factory=lambda: [0], compare=False, repr=False)
+    # The step at which each epoch of `second` starts; computed on demand.
+    _epoch_starts: list[int] = field(default_factory=lambda: [0], compare=False, repr=False)
 
     @cached_property
     def lengths(self) -> np.ndarray:
@@ -198,43 +204,43 @@ class JointPlan:
     def largest(self) -> list[np.ndarray]:
         """The batches of both sources' first epochs, for choosing the part that needs most memory.
 
-        They are paired as far as possible; the rest of the longer epoch follows unpaired.
+        Batches are paired as far as possible; the remaining batches of the longer epoch stay unpaired.
         """
-        nothing = np.zeros(0, dtype=np.int64)
-        pairs = zip_longest(self.first.largest(), self.second.largest(), fillvalue=nothing)
-        return [np.concatenate([one, other + self._before]) for one, other in pairs]
+        empty = np.zeros(0, dtype=np.int64)
+        pairs = zip_longest(self.first.largest(), self.second.largest(), fillvalue=empty)
+        return [np.concatenate([first, second + self._first_size]) for first, second in pairs]
 
     def epoch(self, epoch: int, first_step: int = 0) -> list[np.ndarray]:
-        """The batches of an epoch: each example of the first exactly once."""
+        """The batches of an epoch, in which each example of `first` occurs exactly once."""
         return [
-            np.concatenate([one, other + self._before])
-            for one, other in zip(self.first.epoch(epoch, first_step), self._second_from(first_step), strict=False)
+            np.concatenate([first, second + self._first_size])
+            for first, second in zip(self.first.epoch(epoch, first_step), self._second_from(first_step), strict=False)
         ]
 
     def parts(self, batch: np.ndarray) -> list[np.ndarray]:
-        """The two sources' parts of a batch, computed separately to avoid padding to the other's longest example."""
-        of_first = batch < self._before
-        return [part for part in (batch[of_first], batch[~of_first]) if len(part)]
+        """The two sources' parts of a batch, which are computed separately to avoid unnecessary padding."""
+        is_first = batch < self._first_size
+        return [part for part in (batch[is_first], batch[~is_first]) if len(part)]
 
     def _second_from(self, step: int) -> Iterator[np.ndarray]:
-        """The batches of `second` from an update on, without end."""
+        """An endless iterator over the batches of `second`, starting at an update."""
         epoch = 0
-        while self._begin(epoch + 1) <= step:
+        while self._epoch_start(epoch + 1) <= step:
             epoch += 1
-        passed = step - self._begin(epoch)
+        skipped = step - self._epoch_start(epoch)
         while True:
-            yield from self.second.epoch(epoch, self._begin(epoch))[passed:]
-            epoch, passed = epoch + 1, 0
+            yield from self.second.epoch(epoch, self._epoch_start(epoch))[skipped:]
+            epoch, skipped = epoch + 1, 0
 
-    def _begin(self, epoch: int) -> int:
-        while len(self._begins) <= epoch:
-            last = len(self._begins) - 1
-            self._begins.append(self._begins[last] + len(self.second.epoch(last, self._begins[last])))
-        return self._begins[epoch]
+    def _epoch_start(self, epoch: int) -> int:
+        while len(self._epoch_starts) <= epoch:
+            last = len(self._epoch_starts) - 1
+            self._epoch_starts.append(self._epoch_starts[last] + len(self.second.epoch(last, self._epoch_starts[last])))
+        return self._epoch_starts[epoch]
 
     @property
-    def _before(self) -> int:
-        """How many examples the first has."""
+    def _first_size(self) -> int:
+        """The number of examples of `first`."""
         return len(self.first.costs)
 
 
@@ -259,7 +265,7 @@ class StagedData(Data, Protocol):
 
 @runtime_checkable
 class ManyRows(Data, Protocol):
-    """Examples of several sequences, such as a question with each of its choices. most_rows: of an example."""
+    """Examples of several sequences, such as a question with each of its choices. most_rows: their maximum number."""
 
     @property
     def most_rows(self) -> int: ...
@@ -267,7 +273,7 @@ class ManyRows(Data, Protocol):
 
 @runtime_checkable
 class DrawnData(Data, Protocol):
-    """Examples of which an epoch has those that are drawn; all if there are no draws."""
+    """Examples of which each epoch has only those that are drawn; without draws it has all of them."""
 
     @property
     def draws(self) -> LanguageDraws | None: ...
@@ -324,20 +330,20 @@ def batch_plan(
     """The batches of a training, epoch by epoch.
 
     Args:
-        lengths: cost of each example [n].
-        settings: sizes of batches.
+        lengths: the cost of each example [n].
+        settings: the sizes of batches.
         seed: the seed of the order.
         share: the share of each batch that these examples make up.
-        files: keeps costs and batches of large data sets on disk.
-        most_rows: the most sequences of an example.
-        draws: which examples an epoch has; None: all.
+        files: stores the costs and batches of large data sets on disk.
+        most_rows: the maximum number of sequences in an example.
+        draws: the examples of an epoch; None for all.
     """
     changes = [(0, settings.batch_size), *((each.step, each.batch_size) for each in settings.batch_size_schedule)]
     sizes = [(step, max(1, round(share * size))) for step, size in changes]
     costs = lengths if files is None else files.costs(lengths)
     # Sequences are cut at max_length tokens.
-    most = settings.max_length * most_rows if settings.batch_unit == "tokens" else None
-    return RampedPlan(costs, sizes, most, seed, files, draws)
+    max_cost = settings.max_length * most_rows if settings.batch_unit == "tokens" else None
+    return RampedPlan(costs, sizes, max_cost, seed, files, draws)
 
 
 def _plan_of(
@@ -351,15 +357,17 @@ def _plan_of(
 def data_plan(data: Data, settings: TrainingSettings, seed: int, files: BatchFiles | None = None) -> Plan:
     """The batches of a training on plain, streamed, mixed, joint or staged data.
 
-    files: keeps costs and batches of large data sets on disk.
+    files: stores the costs and batches of large data sets on disk.
     """
     if isinstance(data, JointData):
-        share, own = data.second_share, int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
+        share, second_seed = data.second_share, int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
         first = _plan_of(data.first, settings, seed, 1.0 - share, files)
-        return JointPlan(first, _plan_of(data.second, settings, own, share, files))
+        return JointPlan(first, _plan_of(data.second, settings, second_seed, share, files))
     if isinstance(data, DataInStages):
-        of_stages = [data_plan(own, of_stage, seed, files) for _, of_stage, own in data.stages]
-        return StagedPlan([_of_stage(plan) for plan in of_stages], [step for step, _, _ in data.stages])
+        stage_plans = [
+            data_plan(stage_data, stage_settings, seed, files) for _, stage_settings, stage_data in data.stages
+        ]
+        return StagedPlan([_of_stage(plan) for plan in stage_plans], [step for step, _, _ in data.stages])
     if isinstance(data, StreamedData):
         return data.plan
     if not isinstance(data, MixedData):
@@ -373,20 +381,20 @@ def data_plan(data: Data, settings: TrainingSettings, seed: int, files: BatchFil
 
 def _of_stage(plan: Plan) -> RampedPlan | StreamPlan | MixedPlan:
     if isinstance(plan, JointPlan | StagedPlan):
-        raise TypeError("a stage has no other plans within it")
+        raise TypeError("a stage must not contain joint or staged data")
     return plan
 
 
 def planned_steps(settings: TrainingSettings, lengths: np.ndarray, seed: int, share: float = 1.0) -> int:
     """The number of steps of a training without early stopping.
 
-    lengths: costs of the examples that an epoch passes over, which make up `share` of each batch.
+    lengths: the costs of the examples that make up an epoch, and `share` of each batch.
     """
     return steps_of(batch_plan(lengths, settings, seed, share), settings)
 
 
 def steps_of(plan: Plan, settings: TrainingSettings) -> int:
-    """The number of steps of a training by this plan without early stopping."""
+    """The number of steps of a training with this plan, without early stopping."""
     if settings.epochs is None:
         assert settings.max_steps is not None
         return settings.max_steps
@@ -396,18 +404,23 @@ def steps_of(plan: Plan, settings: TrainingSettings) -> int:
     return steps if settings.max_steps is None else min(steps, settings.max_steps)
 
 
-def coming(
-    plan: Plan, settings: TrainingSettings, at: tuple[int, int], step: int, count: int
+def upcoming_batches(
+    plan: Plan, settings: TrainingSettings, start: tuple[int, int], step: int, count: int
 ) -> Iterator[tuple[np.ndarray, int]]:
-    """The next `count` batches of a training, as far as it goes, as example indices, each with its epoch.
+    """The next batches of a training, as example indices, each with its epoch.
 
-    at: the epoch, and the place in it, of the first of them, which comes after `step` others.
+    Args:
+        plan: the plan of the training.
+        settings: the training settings.
+        start: the epoch of the first of these batches, and its position in the epoch.
+        step: the number of batches before it.
+        count: the number of batches; fewer at the end of the training.
     """
-    epoch, position = at
-    until = step + count if settings.max_steps is None else min(step + count, settings.max_steps)
-    while step < until and epoch != settings.epochs:
+    epoch, position = start
+    stop = step + count if settings.max_steps is None else min(step + count, settings.max_steps)
+    while step < stop and epoch != settings.epochs:
         batches = plan.epoch(epoch, step - position)
-        for indices in batches[position : position + until - step]:
+        for indices in batches[position : position + stop - step]:
             yield indices, epoch
         step, epoch, position = step + len(batches) - position, epoch + 1, 0
 
@@ -418,10 +431,10 @@ def is_evaluated(settings: TrainingSettings, step: int, position: int, per_epoch
     Evaluations are evenly spaced in an epoch and include its end, unless `evaluate_at` lists the steps.
 
     Args:
-        settings: number of evaluations, or their steps.
-        step: number of updates.
-        position: number of updates of this epoch.
-        per_epoch: number of updates of a complete epoch.
+        settings: the number of evaluations, or their steps.
+        step: the number of updates.
+        position: the number of updates in this epoch.
+        per_epoch: the number of updates in a complete epoch.
     """
     if settings.evaluate_at:
         return step in settings.evaluate_at

@@ -1,4 +1,4 @@
-"""The shared set-up of training stages: engine, device, checkpoints, dev scores and the record of a curve."""
+"""The set-up that training stages share: engine, device, checkpoints, dev scores, and the file of a curve."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from subgraft.training.progress import CURVE, Outcome, Preparation, Selection
 from subgraft.training.rare_rows import RowUpdates
 from subgraft.training.schedule import Data, batch_plan
 
-# Of a step with one training.
+# The name of the part in a step that has only one training.
 WHOLE = "all"
 
 
@@ -60,24 +60,24 @@ def fit(
     preparation: Preparation | None = None,
     save: Callable[[int], None] | None = None,
 ) -> Outcome:
-    """Train `module` in this step's work directory, from its last checkpoint if there is one.
+    """Train `module` in this step's work directory, starting from its last checkpoint if there is one.
 
     Args:
         module: Computes the losses.
-        weights: Of the losses.
+        weights: The weights of the losses.
         data: The examples.
-        settings: Of the training.
-        context: Of the step.
-        group: The section of the settings in a configuration.
-        seed: Of the order of examples.
+        settings: The training settings.
+        context: The context of the step.
+        group: The section of the settings in a configuration, for messages.
+        seed: The seed of the order of examples.
         evaluate: Computes dev scores.
         select: The dev score that selects the best weights.
-        part: Names one of several trainings of a step, in its progress and its checkpoints.
-        steps_before: Steps of an earlier training whose curve this one continues.
-        tables: Parameters with `embedding_learning_rate`.
-        row_updates: Rows with updates of their own.
-        preparation: Look-ahead hook that rewrites batches.
-        save: Saves the model of a step, for settings that have its steps saved.
+        part: The name of this training among several of the step, in progress reports and checkpoints.
+        steps_before: The number of steps of an earlier training whose curve this one continues.
+        tables: The parameters that have `embedding_learning_rate`.
+        row_updates: The rows whose updates are regularised.
+        preparation: A hook that rewrites batches.
+        save: Saves the model at a step; it is called every `save_every` steps.
 
     Raises:
         OperationalError: If memory does not suffice for the largest batch.
@@ -90,7 +90,7 @@ def fit(
             model.set_attn_implementation("eager")  # type: ignore[operator]
     rates = ParameterRates.of(settings, tables)
     with explain_out_of_memory(group, settings, context.runtime, device()):
-        engine = _engine(module, settings, context, rates, row_updates)
+        engine = _make_engine(module, settings, context, rates, row_updates)
     trainer = Trainer(
         module,
         weights,
@@ -104,9 +104,9 @@ def fit(
         hooks=Hooks(
             evaluate,
             select,
-            _before_updates(module, settings, engine, save),
-            partial(_recorded, context, steps_before),
-            context.progress if part == WHOLE else partial(_reported, context, part),
+            _before_update_hook(module, settings, engine, save),
+            partial(_record_metrics, context, steps_before),
+            context.progress if part == WHOLE else partial(_report_part, context, part),
         ),
         width=_width(module) if SCHEDULES[settings.schedule].needs_width else 0,
         preparation=preparation,
@@ -126,27 +126,27 @@ def fit(
 
 
 def trained_parameters(module: nn.Module) -> int:
-    """The number of trained parameters of a module, with all shards of parameters that are sharded over workers."""
+    """The number of trained parameters of a module, including all shards of those that are sharded over workers."""
     return sum(int(getattr(p, "ds_numel", p.numel())) for p in module.parameters() if p.requires_grad)
 
 
 def peak_memory() -> int:
-    """The peak memory of this process in bytes: of the GPU if there is one, else of the machine."""
+    """The peak memory of this process in bytes: GPU memory if there is a GPU, else main memory."""
     if device().type == "cuda":
         return torch.cuda.max_memory_allocated()
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024  # macOS counts bytes, Linux KiB
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024  # macOS counts bytes, Linux KiB
 
 
-def _reported(context: Context, part: str, done: int, total: int, what: str, now: str = "") -> None:
+def _report_part(context: Context, part: str, done: int, total: int, what: str, now: str = "") -> None:
     context.progress(done, total, what, f"{part}, {now}" if now else part)
 
 
-def _recorded(context: Context, steps_before: int, step: int, values: Mapping[str, float]) -> None:
+def _record_metrics(context: Context, steps_before: int, step: int, values: Mapping[str, float]) -> None:
     context.metrics(steps_before + step, values)
 
 
-def _engine(
+def _make_engine(
     module: nn.Module,
     settings: TrainingSettings,
     context: Context,
@@ -164,7 +164,7 @@ def _engine(
 
 
 def _models(module: nn.Module) -> list[nn.Module]:
-    """A loss's model; where tasks share a body, the model of each."""
+    """The model of a loss; if tasks share a body, the model of each task."""
     several: Iterable[nn.Module] | None = getattr(module, "models", None)
     return [module.model] if several is None else list(several)  # type: ignore[list-item]
 
@@ -175,11 +175,11 @@ def _width(module: nn.Module) -> int:
     return family_of(model).width(model.config.to_dict())  # type: ignore[union-attr,operator]
 
 
-def _before_updates(
+def _before_update_hook(
     module: nn.Module, settings: TrainingSettings, engine: Engine, save: Callable[[int], None] | None
 ) -> Callable[[int], None]:
-    """A function that sets the dropout of an update, and saves the weights that the updates before it have made."""
-    set_dropout = _dropout_by_step(module, settings)
+    """A function that is called before each update: it sets the dropout, and saves the weights if this is due."""
+    set_dropout = _dropout_hook(module, settings)
     every = settings.save_every if isinstance(settings, PretrainSettings) else None
     if save is None or every is None:
         return set_dropout
@@ -194,8 +194,8 @@ def _before_updates(
     return begin
 
 
-def _dropout_by_step(module: nn.Module, settings: TrainingSettings) -> Callable[[int], None]:
-    """A function that sets the dropout of a loss's model before each update, by the schedule if there is one."""
+def _dropout_hook(module: nn.Module, settings: TrainingSettings) -> Callable[[int], None]:
+    """A function that sets the dropout of the loss's model before each update, if there is a schedule."""
     if not isinstance(settings, ModelTrainingSettings) or not settings.dropout_schedule:
         return lambda step: None
 
@@ -217,8 +217,8 @@ def write_curve(outcome: Outcome, out: Path, name: str = CURVE) -> dict[str, Jso
     """Write a training's curve next to its weights; returns its summary for the record."""
     if is_writer():
         (out / name).write_text(json.dumps([asdict(point) for point in outcome.curve], indent=1) + "\n")
-    chosen: dict[str, Json] = {"precision": outcome.precision, "products": outcome.products}
-    details = {name: value for name, value in chosen.items() if value is not None}
+    optional: dict[str, Json] = {"precision": outcome.precision, "products": outcome.products}
+    details = {name: value for name, value in optional.items() if value is not None}
     seconds = round(outcome.seconds, 1)
     return {"steps": outcome.steps, "best_step": outcome.best_step, "training_seconds": seconds, **details}
 
@@ -226,20 +226,20 @@ def write_curve(outcome: Outcome, out: Path, name: str = CURVE) -> dict[str, Jso
 def held_out_mean(
     module: nn.Module, data: Data, settings: TrainingSettings, name: str
 ) -> Callable[[], dict[str, float]]:
-    """A function that gives the mean of a module's only loss over held-out examples, called `name`."""
+    """A function that computes the mean of a module's only loss over held-out examples, under the name `name`."""
     plan = batch_plan(data.lengths, settings, seed=0)
 
     @torch.no_grad()
     def mean() -> dict[str, float]:
-        where = next(module.parameters()).device
+        module_device = next(module.parameters()).device
 
         def loss_and_count(indices: np.ndarray) -> tuple[float, float]:
             batch = data.batch(indices, 0)
             ((loss, counted),) = batch.counts.items()
-            with autocast(where, settings.precision):
-                return float(module(batch.to(where))[loss]), float(counted)
+            with autocast(module_device, settings.precision):
+                return float(module(batch.to(module_device))[loss]), float(counted)
 
-        total, count = sums_over_batches(plan.epoch(0), loss_and_count, where, count=2)
+        total, count = sums_over_batches(plan.epoch(0), loss_and_count, module_device, count=2)
         return {name: total / max(count, 1)}
 
     return mean

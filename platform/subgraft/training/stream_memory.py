@@ -1,6 +1,6 @@
-"""The memory that layers have of streams of documents (Dai et al., ACL 2019, section 3.2).
+"""The layers' memory of streams of documents (Dai et al., ACL 2019, section 3.2).
 
-It is part of a checkpoint: computed again, it would have newer weights and other dropout.
+Checkpoints include it, because recomputed states would have newer weights and other dropout masks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from subgraft.base.errors import UserError
-from subgraft.training.streams import NO_BLOCK, NO_PLACE, StreamedData, StreamPlan
+from subgraft.training.streams import NO_BLOCK, NO_POSITION, StreamedData, StreamPlan
 
 if TYPE_CHECKING:
     from subgraft.training.engine import Batch, Engine
@@ -36,14 +36,14 @@ def require_fitting_memory(tokens: int, lengths: np.ndarray, first_blocks: np.nd
 
 
 class Recalled(NamedTuple):
-    """states: [L, m, B, d].  filled: how many of the last of m places each row has, int64 [B]."""
+    """Remembered states [L, m, B, d]. filled: how many of the m positions, the last ones, each row has, int64 [B]."""
 
     states: Tensor
     filled: Tensor
 
     @property
     def empty(self) -> Tensor:
-        """Which places of each row hold nothing [B, m]."""
+        """Which positions of each row hold nothing [B, m]."""
         size = self.states.shape[1]
         return torch.arange(size, device=self.filled.device)[None] < size - self.filled[:, None]
 
@@ -57,7 +57,7 @@ class StreamRows(NamedTuple):
 
     @classmethod
     def of(cls, plan: StreamPlan, blocks: np.ndarray, epoch: int) -> StreamRows:
-        """Those of a batch of blocks in an epoch."""
+        """The rows of a batch of blocks in an epoch."""
         arrays = plan.streams(epoch)[blocks], plan.before(blocks, epoch), blocks.astype(np.int64)
         return cls(*(torch.from_numpy(each) for each in arrays))
 
@@ -65,62 +65,74 @@ class StreamRows(NamedTuple):
 class StreamMemory:
     """The last `tokens` states of each stream's document, for every layer.
 
-    It is a `Preparation`: between updates, the workers exchange what they computed. Each stream has at most one block
-    in a batch.
+    It is a `Preparation`: between updates, the workers exchange the states that they computed. Each stream has at most
+    one block in a batch.
     """
 
     every: int | None = None
 
     def __init__(self, width: int, layers: int, tokens: int, size: int) -> None:
-        """width: streams.  tokens: states of a stream.  size: d."""
+        """Allocate an empty memory.
+
+        Args:
+            width: the number of streams.
+            layers: the number of layers.
+            tokens: the number of states of a stream.
+            size: the width d of the states.
+        """
         self.tokens = tokens
         self._states = torch.zeros(width, layers, tokens, size)
-        # The block that a stream's memory ends with, and how many states it has.
+        # The last block in each stream's memory, and the number of its states.
         self._blocks = torch.full((width,), NO_BLOCK, dtype=torch.long)
         self._filled = torch.zeros(width, dtype=torch.long)
         self._written = torch.zeros(width, dtype=torch.bool)
         self._workers: Engine | None = None
 
     def recall(self, streams: Tensor, before: Tensor) -> Recalled | None:
-        """The memory of rows; None if none of them has one. before: the block that each continues [B]."""
-        places, wanted = streams.cpu(), before.cpu()
-        here = (wanted != NO_BLOCK) & (self._blocks[places] == wanted)
-        if not here.any():
+        """The memory of the rows of a batch; None if no row has a memory.
+
+        Args:
+            streams: the stream of each row [B].
+            before: the block that each row continues [B].
+        """
+        stream_ids, continued = streams.cpu(), before.cpu()
+        matches = (continued != NO_BLOCK) & (self._blocks[stream_ids] == continued)
+        if not matches.any():
             return None
-        filled = torch.where(here, self._filled[places], 0)
-        states = self._states[places.to(self._states.device)].permute(1, 2, 0, 3)
+        filled = torch.where(matches, self._filled[stream_ids], 0)
+        states = self._states[stream_ids.to(self._states.device)].permute(1, 2, 0, 3)
         return Recalled(states, filled.to(self._states.device))
 
     @torch.no_grad()
     def keep(self, streams: Tensor, before: Tensor, blocks: Tensor, states: Tensor, carried: Tensor) -> None:
-        """Append a batch's states to what its rows remember.
+        """Append the states of a batch to the memory of its streams.
 
         Args:
-            streams: of the rows [B].
-            before: the blocks that they continue [B].
-            blocks: the blocks that they are [B].
-            states: [L, B, T, d].
-            carried: positions to remember, ascending, after NO_PLACEs [B, m].
+            streams: the stream of each row [B].
+            before: the block that each row continues [B].
+            blocks: the block of each row [B].
+            states: the states of all layers [L, B, T, d].
+            carried: the positions to remember, ascending, padded with NO_POSITION on the left [B, m].
         """
         self._states = self._states.to(states.device)
         size, rows = self.tokens, torch.arange(len(blocks), device=states.device)[:, None]
         new = states[:, rows, carried.clamp(min=0)].permute(1, 0, 2, 3).float()
-        recalled, count = self.recall(streams, before), (carried != NO_PLACE).sum(dim=1)
+        recalled, count = self.recall(streams, before), (carried != NO_POSITION).sum(dim=1)
         old = torch.zeros_like(new) if recalled is None else recalled.states.permute(2, 0, 1, 3)
         age = torch.arange(size - 1, -1, -1, device=states.device)[None]
-        place = size - 1 - age + torch.where(age < count[:, None], size, count[:, None])
-        both = torch.cat([old, new], dim=2)
-        self._states[streams] = both.gather(2, place[:, None, :, None].expand_as(new))
-        places, had = streams.cpu(), 0 if recalled is None else recalled.filled
-        self._filled[places] = (count + had).clamp(max=size).cpu()
-        self._blocks[places] = blocks.cpu()
-        self._written[places] = True
+        index = size - 1 - age + torch.where(age < count[:, None], size, count[:, None])
+        old_and_new = torch.cat([old, new], dim=2)
+        self._states[streams] = old_and_new.gather(2, index[:, None, :, None].expand_as(new))
+        stream_ids, previous = streams.cpu(), 0 if recalled is None else recalled.filled
+        self._filled[stream_ids] = (count + previous).clamp(max=size).cpu()
+        self._blocks[stream_ids] = blocks.cpu()
+        self._written[stream_ids] = True
 
     def look_ahead(self, batches: Iterable[Batch], engine: Engine) -> None:
         """Nothing: streams need no batch that is still to come."""
 
     def prepare(self, batches: Sequence[Batch], step: int, engine: Engine) -> Sequence[Batch]:
-        """The same batches; every worker then knows the memory of all streams."""
+        """Exchange the memory, so that every worker has that of all streams; the batches are not changed."""
         del step
         self._workers = engine
         self._exchange()
@@ -139,7 +151,7 @@ class StreamMemory:
         self._written.zero_()
 
     def _exchange(self) -> None:
-        """The states that each worker wrote since the last exchange; if several wrote a stream, those of the first."""
+        """Send the states that each worker wrote since the last exchange; of several writers, the first one counts."""
         engine = self._workers
         if engine is None or engine.world == 1:
             return
@@ -148,7 +160,7 @@ class StreamMemory:
         dist.all_reduce(writer, op=dist.ReduceOp.MIN)
         own = writer == engine.rank
         if engine.rank == 0:
-            own |= writer == engine.world  # what nobody wrote is everywhere the same
+            own |= writer == engine.world  # states that nobody wrote are equal on all workers
         self._states = self._states.to(device)
         self._states[~own] = 0.0
         dist.all_reduce(self._states)
@@ -159,7 +171,7 @@ class StreamMemory:
 
 
 class Memories:
-    """The memories of several objectives in one training, by kind; a batch fills that of its own objective."""
+    """The memories of several objectives in one training, by kind. A batch fills the memory of its objective."""
 
     every: int | None = None
 
@@ -170,7 +182,7 @@ class Memories:
         """Nothing: streams need no batch that is still to come."""
 
     def prepare(self, batches: Sequence[Batch], step: int, engine: Engine) -> Sequence[Batch]:
-        """The same batches; every worker then knows all memories."""
+        """Exchange all memories; the batches are not changed."""
         for memory in self._memories.values():
             memory.prepare(batches, step, engine)
         return batches
@@ -187,9 +199,9 @@ class Memories:
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
         for kind, memory in self._memories.items():
-            start = f"{kind}."
+            prefix = f"{kind}."
             memory.load_state(
-                {name.removeprefix(start): each for name, each in tensors.items() if name.startswith(start)}
+                {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
             )
 
 

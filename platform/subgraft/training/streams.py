@@ -1,6 +1,6 @@
 """Parallel streams of documents: each batch has the next block of every stream.
 
-A document is in one stream, block after block, in an order that is a function of (seed, epoch).
+The blocks of a document follow each other in one stream. The order of documents is a function of (seed, epoch).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 if TYPE_CHECKING:
     from subgraft.training.progress import Preparation
 
-# The block before the first of a document, and a position that is none.
-NO_BLOCK = NO_PLACE = -1
+# These stand for the missing block before the first one of a document, and for a missing position.
+NO_BLOCK = NO_POSITION = -1
 
 
 class _Epoch(NamedTuple):
@@ -29,14 +29,14 @@ class _Epoch(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamPlan:
-    """Batches of `width` streams. At the end of an epoch streams run out, and batches are smaller.
+    """Batches of `width` streams. At the end of an epoch streams run out, so the last batches are smaller.
 
     Attributes:
-        costs: of the blocks [n].
+        costs: the costs of the blocks [n].
         starts: the first block of each document, and the end of the last [D + 1].
         width: the number of streams.
-        seed: of the order of documents.
-        backwards: of an epoch, which documents are read from their last block to the first [D].
+        seed: the seed of the order of documents.
+        backwards: returns, for an epoch, which documents are read from their last block to the first [D].
     """
 
     costs: np.ndarray
@@ -50,13 +50,13 @@ class StreamPlan:
         return self.costs
 
     def epoch(self, epoch: int, first_step: int = 0) -> list[np.ndarray]:
-        """The batches of an epoch: each block exactly once, those of a document one after another."""
+        """The batches of an epoch: every block once, the blocks of a document in consecutive batches."""
         del first_step  # the number of streams never changes
-        return self._of(epoch).batches
+        return self._epoch_plan(epoch).batches
 
     def streams(self, epoch: int) -> np.ndarray:
         """The stream of each block in an epoch [n]."""
-        return self._of(epoch).streams
+        return self._epoch_plan(epoch).streams
 
     def before(self, blocks: np.ndarray, epoch: int) -> np.ndarray:
         """The block of the same document that is read before each; NO_BLOCK where there is none."""
@@ -74,27 +74,27 @@ class StreamPlan:
         return [batch]
 
     @cached_property
-    def _known(self) -> dict[int, _Epoch]:
+    def _cache(self) -> dict[int, _Epoch]:
         return {}
 
-    def _of(self, epoch: int) -> _Epoch:
-        if epoch not in self._known:
-            self._known.clear()
-            self._known[epoch] = self._composed(epoch)
-        return self._known[epoch]
+    def _epoch_plan(self, epoch: int) -> _Epoch:
+        if epoch not in self._cache:
+            self._cache.clear()
+            self._cache[epoch] = self._compose(epoch)
+        return self._cache[epoch]
 
-    def _composed(self, epoch: int) -> _Epoch:
-        """Documents in a random order, each in the stream that is free first."""
+    def _compose(self, epoch: int) -> _Epoch:
+        """Assign documents, in a random order, to the stream that is free first."""
         sizes, back = np.diff(self.starts), self.backwards(epoch)
         step, stream = np.zeros(len(self.costs), dtype=np.int64), np.zeros(len(self.costs), dtype=np.int64)
-        free = [(0, place) for place in range(self.width)]
+        free = [(0, number) for number in range(self.width)]
         for document in np.random.default_rng([self.seed, epoch]).permutation(len(sizes)).tolist():
-            at, place = heapq.heappop(free)
+            start, number = heapq.heappop(free)
             first, size = int(self.starts[document]), int(sizes[document])
-            steps = np.arange(at, at + size)
+            steps = np.arange(start, start + size)
             step[first : first + size] = steps[::-1] if back[document] else steps
-            stream[first : first + size] = place
-            heapq.heappush(free, (at + size, place))
+            stream[first : first + size] = number
+            heapq.heappush(free, (start + size, number))
         order = np.lexsort([stream, step])
         ends = np.cumsum(np.bincount(step))
         return _Epoch(np.split(order, ends[:-1]), stream)
@@ -102,7 +102,7 @@ class StreamPlan:
 
 @runtime_checkable
 class StreamedData(Protocol):
-    """Examples in streams, with the memory that their loss fills and that belongs to a checkpoint."""
+    """Examples in streams, with the memory that their loss fills and that checkpoints include."""
 
     @property
     def plan(self) -> StreamPlan: ...

@@ -1,6 +1,6 @@
-"""Tensors divided among workers: the slice of each worker, mappings that put complete tensors together, and shards.
+"""Tensors divided among workers: slices, mappings that reassemble complete tensors, and the shards of checkpoints.
 
-A sharded checkpoint has one file for each worker's part of the state, and one index.
+A sharded checkpoint has one file for the slices of each worker, and one index.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Shard:
     parts: Mapping[str, TensorSlice]
 
     @classmethod
-    def described(cls, file: Path, parts: Mapping[str, TensorSlice]) -> Shard:
+    def of_file(cls, file: Path, parts: Mapping[str, TensorSlice]) -> Shard:
         return cls(file.name, file_digest(file), file.stat().st_size, parts)
 
     @classmethod
@@ -55,21 +55,21 @@ def shard_name(rank: int, world: int) -> str:
     return f"shard-{rank:05d}-of-{world:05d}.safetensors"
 
 
-def describe(directory: Path, rank: int, world: int, parts: Mapping[str, TensorSlice]) -> None:
-    """Write the index entry of a complete shard to a JSON file next to it."""
+def write_index_entry(directory: Path, rank: int, world: int, parts: Mapping[str, TensorSlice]) -> None:
+    """Write the index entry of a complete shard to a JSON file next to the shard."""
     file = directory / shard_name(rank, world)
     description = file.with_suffix(".json")
-    description.write_text(json.dumps(asdict(Shard.described(file, parts))))
+    description.write_text(json.dumps(asdict(Shard.of_file(file, parts))))
     sync(description)
 
 
-def collect(directory: Path, world: int) -> list[Shard]:
-    """Read the workers' index entries and delete all other files, which interrupted writes have left."""
-    shards, described = [], []
+def collect_index(directory: Path, world: int) -> list[Shard]:
+    """Read the index entries of all workers, and delete files that interrupted writes have left behind."""
+    shards, descriptions = [], []
     for rank in range(world):
         description = (directory / shard_name(rank, world)).with_suffix(".json")
         shards.append(Shard.from_json(json_io.parse_object(description.read_bytes())))
-        described.append(description)
+        descriptions.append(description)
     shard_files = {shard.file for shard in shards}
     for path in directory.iterdir():
         if path.name not in shard_files:
@@ -77,8 +77,8 @@ def collect(directory: Path, world: int) -> list[Shard]:
     return shards
 
 
-class TensorsOnAccess(Mapping[str, Tensor]):
-    """Tensors that are read or computed on access; their names are known."""
+class LazyTensors(Mapping[str, Tensor]):
+    """A mapping with known names whose tensors are read or computed on access."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = dict.fromkeys(names)
@@ -93,8 +93,8 @@ class TensorsOnAccess(Mapping[str, Tensor]):
         return len(self._names)
 
 
-class ShardedTensors(TensorsOnAccess):
-    """Complete tensors, each read from all shards on access, so that one at a time is in memory."""
+class ShardedTensors(LazyTensors):
+    """Complete tensors, each reassembled from the shards on access, so that only one at a time is in memory."""
 
     def __init__(self, directory: Path, shards: Sequence[Shard]) -> None:
         """Raises ValueError if a shard is damaged or the slices do not cover every tensor exactly once."""
@@ -149,8 +149,8 @@ class TensorSlice:
         return tensor.reshape(-1)[self.start : self.stop]
 
 
-class Divided(Protocol):
-    """A worker that holds slices of some tensors."""
+class ShardHolder(Protocol):
+    """A worker that may hold only a slice of a tensor."""
 
     device: torch.device
 
@@ -159,14 +159,14 @@ class Divided(Protocol):
         ...
 
 
-class Gathered(TensorsOnAccess):
+class GatheredTensors(LazyTensors):
     """Complete tensors of slices that are divided among the workers.
 
     An access gathers the tensor, so all workers must access the same names in the same order.
     """
 
-    def __init__(self, tensors: Mapping[str, Tensor], worker: Divided) -> None:
-        """tensors: this worker's."""
+    def __init__(self, tensors: Mapping[str, Tensor], worker: ShardHolder) -> None:
+        """tensors: the tensors and slices of this worker."""
         super().__init__(tensors)
         self._tensors, self._worker = tensors, worker
 
@@ -174,14 +174,14 @@ class Gathered(TensorsOnAccess):
         own, part = self._tensors[name], self._worker.part(name)
         if part is None:
             return own
-        # The other workers add zeros, as integers, so every bit is preserved.
+        # The sum is over integers, and all workers but one add zeros, so every bit is preserved.
         whole = torch.zeros(part.numel, dtype=own.dtype, device=self._worker.device)
         whole[part.start : part.stop] = own
         dist.all_reduce(whole.view(torch.int32))
         return whole.reshape(part.shape)
 
 
-class Selected(TensorsOnAccess):
+class PrefixedTensors(LazyTensors):
     """The tensors whose names start with a prefix, by the rest of their names; read on access."""
 
     def __init__(self, tensors: Mapping[str, Tensor], prefix: str) -> None:

@@ -18,7 +18,7 @@ from subgraft.modeling.families import FAMILIES, count_parameters, family_of
 from subgraft.modeling.sides import encoder_states, shares_table
 from subgraft.orchestration.estimates.model_forecast import count_model_parameters, model_config
 from subgraft.pipeline.stages.models import with_source_encoder
-from subgraft.training.phases import of_first_phase, train_only
+from subgraft.training.phases import first_phase_parameters, train_only
 from toys import bart, generated, german_tokenizer, masking_tokenizer
 
 MODEL = "{family: bart, d_model: 16, encoder_layers: 2, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}"
@@ -86,7 +86,7 @@ def test_transformers_loads_it_where_remote_code_is_allowed(tmp_path: Path) -> N
 
 def test_the_first_step_trains_the_source_encoder_positions_and_the_first_input_projections() -> None:
     bundle = _bundle()
-    train_only(bundle, of_first_phase(bundle, ()))
+    train_only(bundle, first_phase_parameters(bundle, ()))
     trained = {name for name, each in bundle.model.named_parameters() if each.requires_grad}
     source = {name for name, _ in bundle.model.named_parameters() if name.startswith("model.encoder.source.")}
     first = {f"model.encoder.layers.0.self_attn.{name}_proj.{part}" for name in "qkv" for part in ("weight", "bias")}

@@ -32,7 +32,7 @@ from subgraft.training.objectives.dev_scores import describe_dev_engine, with_dr
 from subgraft.training.objectives.directions import Directions
 from subgraft.training.objectives.objective import Request, TaskText
 from subgraft.training.objectives.registry import directions_text, with_text
-from subgraft.training.phases import copy_parameters, join_outcomes, of_first_phase, split_training, train_only
+from subgraft.training.phases import copy_parameters, first_phase_parameters, join_outcomes, split_training, train_only
 from subgraft.training.progress import CURVE, SELECTIONS, CurvePoint, Outcome
 from subgraft.training.rare_rows import RareRows, RowUpdates
 from subgraft.training.setup import WHOLE, device, fit, is_writer, peak_memory, write_curve
@@ -216,14 +216,14 @@ class Finetuning:
         return self.train(bundle, self.recipe.training, [])
 
     def train_in_phases(self, frozen: Bundle, bundle: Bundle, phase: FirstPhase) -> Outcome:
-        """Train some parameters first, in the copy `frozen`, because an engine prepares a model for what it trains."""
-        first_settings, second_settings = split_training(self.recipe.training, self.data, self.recipe.seed, phase.share)
-        first_updates, second_updates = self.row_updates(frozen), self.row_updates(bundle)
-        trained = of_first_phase(frozen, phase.sides)
+        """Train some parameters first, in a copy of the model: an engine prepares a model for the weights it trains."""
+        settings, rest = split_training(self.recipe.training, self.data, self.recipe.seed, phase.share)
+        rows_of_first, rows_of_rest = self.row_updates(frozen), self.row_updates(bundle)
+        trained = first_phase_parameters(frozen, phase.sides)
         train_only(frozen, trained)
-        first = self.train(frozen, first_settings, first_updates, "tables")
-        copy_parameters(trained, of_first_phase(bundle, phase.sides))
-        return join_outcomes(first, self.train(bundle, second_settings, second_updates, steps_before=first.steps))
+        first = self.train(frozen, settings, rows_of_first, "tables")
+        copy_parameters(trained, first_phase_parameters(bundle, phase.sides))
+        return join_outcomes(first, self.train(bundle, rest, rows_of_rest, steps_before=first.steps))
 
     def _fit(
         self,

@@ -127,4 +127,4 @@ def _selection(name: SelectName | None, dev_objective: Objective) -> Selection |
     """The criterion that selects the weights: the configured one, else the objective's default."""
     if name is not None:
         return SELECTIONS[name]
-    return Selection(dev_objective.select, least=dev_objective.lowest) if dev_objective.select else None
+    return Selection(judge.select, lower_is_better=judge.lower_is_better) if judge.select else None

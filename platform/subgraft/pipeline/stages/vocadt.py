@@ -72,7 +72,8 @@ def _fit(
     """Train, and select the weights that predict held-out pairs best; the summary has the first and best loss."""
     evaluate, select = None, None
     if len(held_out.lengths):
-        evaluate, select = held_out_mean(module, held_out, recipe.training, "loss"), Selection("loss", least=True)
+        evaluate = held_out_mean(module, held_out, recipe.training, "loss")
+        select = Selection("loss", lower_is_better=True)
     outcome = fit(
         module,
         {"loss": 1.0},

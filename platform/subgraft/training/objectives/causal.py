@@ -179,7 +179,7 @@ class CausalView(StackView):
 class CausalObjective(StackObjective):
     """Text of each language. The lowest bits per character on the dev split, if there is one, select the weights."""
 
-    lowest = True
+    lower_is_better = True
 
     def __init__(self, settings: CausalSettings, request: Request) -> None:
         self._request = request

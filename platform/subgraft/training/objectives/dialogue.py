@@ -152,7 +152,7 @@ class DialogueObjective:
     """Dialogue language modelling of a corpus of conversations; the last weights are selected."""
 
     select: str | None = None
-    lowest = False
+    lower_is_better = False
 
     def __init__(self, settings: DialogueSettings, request: Request) -> None:
         """Raises UserError for unsuitable conversations, and a model of fewer than three segments."""

@@ -85,7 +85,7 @@ class Workers(Protocol):
     world: int
     device: torch.device
 
-    def whole(self) -> AbstractContextManager[None]:
+    def gathered_parameters(self) -> AbstractContextManager[None]:
         """Context in which every worker has the module's complete parameters."""
         ...
 

@@ -105,7 +105,7 @@ class TaskObjective:
     """A task of labels on the text of the upstream corpus; the last weights are selected."""
 
     select: str | None = None
-    lowest = False
+    lower_is_better = False
 
     def __init__(self, settings: LabelTaskSettings, request: Request) -> None:
         """Raises UserError for a corpus without examples, and a model without an embedding of this objective."""

@@ -238,7 +238,7 @@ class MaskedObjective:
     """
 
     select: str | None = None
-    lowest = False
+    lower_is_better = False
 
     def __init__(
         self, bundle: Bundle, sentences: MaskedText, held_out: MaskedText | None, training: TrainingSettings

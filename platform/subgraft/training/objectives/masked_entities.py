@@ -296,7 +296,7 @@ class MaskedEntitiesObjective:
     """
 
     select: str | None = None
-    lowest = False
+    lower_is_better = False
 
     def __init__(
         self,

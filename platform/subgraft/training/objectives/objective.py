@@ -185,7 +185,7 @@ class Objective(Protocol):
     """
 
     select: str | None
-    lowest: bool
+    lower_is_better: bool
 
     @property
     def lengths(self) -> np.ndarray: ...

@@ -25,7 +25,7 @@ from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, 
 from subgraft.training.objectives.objective import Body, PaddedBatch, Request, TokenLoss, pad, pad_with_mask
 from subgraft.training.objectives.permutation_text import SegmentBlocks, Segments, draw_targets
 from subgraft.training.stream_memory import StreamMemory, StreamRows, require_fitting_memory
-from subgraft.training.streams import NO_BLOCK, NO_PLACE, StreamPlan
+from subgraft.training.streams import NO_BLOCK, NO_POSITION, StreamPlan
 
 # <sep> and <cls>; two segments have another <sep>.
 AROUND = 2
@@ -293,7 +293,7 @@ class PermutationObjective:
     """Permutation language modelling of the text of each language; the last weights are selected."""
 
     select: str | None = None
-    lowest = False
+    lower_is_better = False
 
     def __init__(self, settings: PermutationSettings, request: Request) -> None:
         bundle, longest = request.bundle, request.training.max_length
@@ -353,7 +353,7 @@ class StreamedPermutation(PermutationObjective):
     def batch(self, indices: np.ndarray, epoch: int) -> PermutedBatch:
         examples = [self.example(int(index), epoch) for index in indices]
         size = self.settings.memory_tokens
-        carried = np.full((len(examples), size), NO_PLACE, dtype=np.int64)
+        carried = np.full((len(examples), size), NO_POSITION, dtype=np.int64)
         for row, example in enumerate(examples):
             last = example.text[-size:]
             carried[row, size - len(last) :] = last

@@ -29,7 +29,7 @@ from subgraft.training.objectives.objective import GeneratorView, Request
 from subgraft.training.objectives.single_stack import StackBatch, StackLoss, StackStates
 from subgraft.training.schedule import StagedData
 from subgraft.training.stream_memory import StreamMemory, StreamRows, require_fitting_memory
-from subgraft.training.streams import NO_PLACE, StreamPlan
+from subgraft.training.streams import NO_POSITION, StreamPlan
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class RecurrentObjective:
                 f"memory_tokens: a model of the family {family_of(self._model).model_type} has no layers with a memory",
                 hint="Leave out memory_tokens, or give `model: {family: branched}`.",
             )
-        self.select, self.lowest = objective.select, objective.lowest
+        self.select, self.lower_is_better = objective.select, objective.lower_is_better
         self.lengths: np.ndarray = objective.lengths
         self._tokens, self._forwards = tokens, isinstance(objective, CausalObjective)
         require_fitting_memory(tokens, self.lengths, first_blocks)
@@ -177,7 +177,7 @@ class RecurrentObjective:
     def _carried(self, sizes: Tensor) -> Tensor:
         """The positions of each block's last tokens: without [CLS] and [SEP], or without the one that is read again."""
         places = sizes[:, None] - 1 - self._tokens + torch.arange(self._tokens)[None]
-        return torch.where(places >= (0 if self._forwards else 1), places, NO_PLACE)
+        return torch.where(places >= (0 if self._forwards else 1), places, NO_POSITION)
 
 
 def branch_of(forwards: bool) -> BranchName:

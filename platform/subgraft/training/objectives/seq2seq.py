@@ -197,7 +197,7 @@ class Seq2SeqObjective(Seq2SeqData):
     """An objective of an encoder-decoder; the last weights are selected. cut: sentences that do not fit and are cut."""
 
     select: str | None = None
-    lowest = False
+    lower_is_better = False
 
     def __init__(self, bundle: Bundle, examples: Examples[Example], cut: int = 0) -> None:
         super().__init__(examples, *bundle.padding)

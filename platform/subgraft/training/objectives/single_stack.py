@@ -106,7 +106,7 @@ class StackObjective(OfExamples[StackExample]):
     """An objective of a single-stack model; the last weights are selected."""
 
     select: str | None = None
-    lowest = False
+    lower_is_better = False
 
     def __init__(self, model: PreTrainedModel, examples: Examples[StackExample], padding: int) -> None:
         self._model, self._examples, self._padding = model, examples, padding

@@ -169,7 +169,7 @@ class NearestSampling(TargetSampling):
     def look_ahead(self, batches: Iterable[Any], workers: Workers) -> None:
         """Find the nearest tokens of the targets of these batches; each worker searches a share of the targets."""
         targets = marked_anywhere(self._marks(batch.labels for batch in batches), workers)
-        with workers.whole():
+        with workers.gathered_parameters():
             self._index = NearestTokens.searched(
                 self._output.weight.detach(), targets.nonzero().flatten(), self._neighbours, workers
             )
