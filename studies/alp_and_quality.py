@@ -45,7 +45,7 @@ from subgraft.modeling.families import family_named
 from subgraft.subwords.allocation.capacity import capacity
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.causal import CausalScores, Lines, begin_with
+from subgraft.training.objectives.causal import CausalScores, Lines, set_bos_token
 from subgraft.training.objectives.single_stack import StackBatch, StackLoss
 from timed_training import trained
 
@@ -158,7 +158,7 @@ def run(name: str, tokenizer: Tokenizer, seed: int, texts: Texts, updates: int, 
         d_model=width, attention_heads=HEADS, ffn_dim=4 * width, layers=LAYERS, max_positions=MAX_LENGTH, dropout=0.0
     )
     model = family_named("gpt2").build(body, tokenizer, tokenizer, seed)
-    begin_with(model, tokenizer.special["eos"])
+    set_bos_token(model, tokenizer.special["eos"])
     settings = PretrainSettings(
         epochs=1000,
         batch_size=batch,

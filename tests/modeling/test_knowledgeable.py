@@ -71,7 +71,7 @@ def test_the_aggregator_is_that_of_the_paper() -> None:
     encoder = knowledgeable().bert.encoder
     layer: Any = encoder.layer[1]
     tokens = torch.randn(3, 9, 16, generator=torch.Generator().manual_seed(1))
-    read = encoder.embedded(_entities())
+    read = encoder.embed(_entities())
     with torch.no_grad():
         of_tokens, of_entities = layer(tokens, None, read)
     for row, (places, ids) in enumerate((([2, 5], [3, 1]), ([1], [6]), ([], []))):

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from subgraft.base.errors import UserError
-from subgraft.modeling.hub import HUB_FILES, NOT_FROM_HUB
+from subgraft.modeling.hub import HUB_FILES, IGNORED_ON_HUB
 from subgraft.modeling.load import load_model, save_model
 from toys import english_tokenizer, german_tokenizer, marian
 
@@ -106,5 +106,5 @@ def test_from_the_hub_come_named_files_and_safetensors_of_the_model_alone() -> N
         "modeling.py",
         "x/merges.txt",
     ]
-    chosen = filter_repo_objects([*wanted, *others], allow_patterns=HUB_FILES, ignore_patterns=NOT_FROM_HUB)
+    chosen = filter_repo_objects([*wanted, *others], allow_patterns=HUB_FILES, ignore_patterns=IGNORED_ON_HUB)
     assert sorted(chosen) == sorted(wanted)

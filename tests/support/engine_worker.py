@@ -66,7 +66,7 @@ from subgraft.modeling.sides import set_hidden_dropout, side, tables_of
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import Batch, Engine, PlainEngine, recompute_activations
 from subgraft.training.loop import Hooks, Trainer
-from subgraft.training.objectives.causal import begin_with
+from subgraft.training.objectives.causal import set_bos_token
 from subgraft.training.objectives.conditioned import SourcedLines, SourcedLoss
 from subgraft.training.objectives.distributed import Workers
 from subgraft.training.objectives.masked import MaskedSentences
@@ -331,7 +331,7 @@ def _sourced(variant: str) -> tuple[nn.Module, Mapping[str, float], Data]:
     )
     model = conditioned(family_named("gpt2").build(shape, tokenizer, tokenizer, 1), settings, seed=1)
     separator, chooser = tokenizer.special["eos"], np.random.default_rng(1)
-    begin_with(model, separator)
+    set_bos_token(model, separator)
     features = FeatureSource(5).encode([chooser.standard_normal((1 + place % 4, 5)) for place in range(len(lines))])
     data = SourcedLines(lines, features, Bundle(model, tokenizer, tokenizer), separator, 40)
     return SourcedLoss(model), {"loss": 1.0}, data

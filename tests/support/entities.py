@@ -20,11 +20,11 @@ from subgraft.modeling.entities import EntityTable
 from subgraft.modeling.families import FAMILIES
 from subgraft.modeling.next_sentence import with_next_sentence
 from subgraft.training.objectives.masked_entities import (
-    Converted,
+    ConvertedExamples,
     EntitySentences,
     NumberedText,
 )
-from subgraft.training.objectives.masked_inputs import AROUND, Whole
+from subgraft.training.objectives.masked_inputs import AROUND, SingleTexts
 from subgraft.training.objectives.mixture import MixedLoss, Mixture
 from subgraft.training.objectives.objective import Request
 from subgraft.training.objectives.registry import objectives_of
@@ -83,7 +83,7 @@ def entity_sentences(seed: int = 1, max_length: int = 40, **settings: Any) -> En
     chosen, ids = MaskedEntitiesSettings(**settings), table().ids
     known = [[(start, end, ids[name]) for start, end, name in spans(line)] for line in LINES]
     text = NumberedText.of(LINES, known, cased_tokenizer())
-    inputs = Converted(Whole(text.numbers.cut(max_length - AROUND)), text.read)
+    inputs = ConvertedExamples(SingleTexts(text.numbers.cut(max_length - AROUND)), text.read)
     return EntitySentences(inputs, cased_tokenizer(), chosen, len(names()), seed)
 
 

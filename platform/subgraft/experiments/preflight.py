@@ -33,7 +33,7 @@ from subgraft.modeling.families import (
     language_code,
     require_marked_targets,
 )
-from subgraft.modeling.families.sequence_format import no_blocks
+from subgraft.modeling.families.sequence_format import unsupported_blocks_error
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.tokenizers import load_tokenizers, with_languages
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -250,7 +250,7 @@ def require_ends_of_blocks(experiment: Experiment, config: Mapping[str, Any], wh
     """Raises UserError where a system translates documents and the model of a config.json cannot."""
     family, systems = family_of(config), [system.name for system in experiment.systems if system.documents]
     if systems and not family.ends_blocks(config):
-        refused = no_blocks(family.model_type)
+        refused = unsupported_blocks_error(family.model_type)
         raise UserError(f"system {systems[0]}: {refused.what}", where=where, hint=refused.hint)
 
 

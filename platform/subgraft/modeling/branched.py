@@ -1,9 +1,9 @@
 # mypy: allow-untyped-calls
-"""ERNIE 3 (Sun et al., 2021, section 3.1): a universal body, and on it a branch that understands and one that writes.
+"""ERNIE 3 (Sun et al., 2021, section 3.1): a universal body with one branch for understanding and one for generation.
 
 Layers are Transformer-XL's; relative positions are a learnt bias for each distance. Layers may read remembered states
-of the document's previous segment: those of the same layer, not of the one below, so that the memory reaches back
-further with every segment (the enhanced recurrence of ERNIE-Doc, Ding et al., ACL 2021, equation 4).
+of the document's previous segment. These are states of the same layer, not of the layer below, so the memory reaches
+back further with every segment (the enhanced recurrence of ERNIE-Doc, Ding et al., ACL 2021, equation 4).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from transformers.models.bert.modeling_bert import BertOnlyMLMHead
 
 from subgraft.base.errors import UserError
 
-# The branch that understands sees a whole text, the one that writes only what is before a token.
+# In the branch for understanding (nlu) tokens see the complete text; in that for generation (nlg), only earlier tokens.
 BranchName = Literal["nlu", "nlg"]
 
 
@@ -55,7 +55,7 @@ class SegmentMemory(NamedTuple):
 
 
 class RecurrentLayer(GradientCheckpointingLayer):
-    """A Transformer layer, whose keys and values are also those of remembered states."""
+    """A Transformer layer whose keys and values include those of remembered states."""
 
     def __init__(self, width: int, heads: int, inner: int, config: BertConfig) -> None:
         super().__init__()
@@ -68,21 +68,21 @@ class RecurrentLayer(GradientCheckpointingLayer):
 
     def forward(self, hidden: Tensor, bias: Tensor, memory: Tensor | None = None) -> Tensor:
         """New states [B, T, w]. bias: added to attention scores [B, heads, T, m + T].  memory: [B, m, w]."""
-        read = hidden if memory is None else torch.cat([memory.detach().to(hidden.dtype), hidden], dim=1)
+        context = hidden if memory is None else torch.cat([memory.detach().to(hidden.dtype), hidden], dim=1)
         query, key, value = (
-            of(states).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            for of, states in ((self.query, hidden), (self.key, read), (self.value, read))
+            projection(states).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for projection, states in ((self.query, hidden), (self.key, context), (self.value, context))
         )
         rate = self.attention_dropout if self.training else 0.0
-        seen = scaled_dot_product_attention(query, key, value, bias.to(query.dtype), rate)
-        attended = self.attended(seen.transpose(1, 2).flatten(2))
+        attention = scaled_dot_product_attention(query, key, value, bias.to(query.dtype), rate)
+        attended = self.attended(attention.transpose(1, 2).flatten(2))
         hidden = self.attention_norm(hidden + self.hidden_dropout(attended))
         result: Tensor = self.output_norm(hidden + self.hidden_dropout(self.output(gelu(self.inner(hidden)))))
         return result
 
 
 class RecurrentStack(nn.Module):
-    """Layers of one width, with one bias for each distance between two tokens, up to the model's longest segment."""
+    """Layers of one width that share a bias for each distance between two tokens, up to the longest segment."""
 
     def __init__(self, width: int, heads: int, inner: int, layers: int, config: BertConfig) -> None:
         super().__init__()
@@ -95,24 +95,24 @@ class RecurrentStack(nn.Module):
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The top states, and those after each layer. visible: bool [B, T, m + T].  memory: of each layer [B, m, w]."""
         bias = self._bias(visible)
-        after = []
-        for place, layer in enumerate(self.layer):
-            hidden = layer(hidden, bias, None if memory is None else memory[place])
-            after.append(hidden)
-        return hidden, tuple(after)
+        layer_states = []
+        for index, layer in enumerate(self.layer):
+            hidden = layer(hidden, bias, None if memory is None else memory[index])
+            layer_states.append(hidden)
+        return hidden, tuple(layer_states)
 
     def _bias(self, visible: Tensor) -> Tensor:
         """The bias of each distance, and that of invisible tokens [B, heads, T, m + T]."""
-        length, whole = visible.shape[1:]
-        places = torch.arange(whole, device=visible.device)
-        distances = places[None] - places[whole - length :, None]
+        length, total = visible.shape[1:]
+        positions = torch.arange(total, device=visible.device)
+        distances = positions[None] - positions[total - length :, None]
         bias = self.distance(distances.clamp(-self.farthest, self.farthest) + self.farthest).permute(2, 0, 1)
         masked: Tensor = bias[None].masked_fill(~visible[:, None], torch.finfo(bias.dtype).min)
         return masked
 
 
 class Branch(nn.Module):
-    """The layers of a kind of task, between projections from the body's width and back to it."""
+    """The layers for one kind of task, between projections from the body's width to the branch's and back."""
 
     def __init__(self, config: BranchedConfig) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class Branch(nn.Module):
 
 
 class BranchedPreTrainedModel(PreTrainedModel):
-    """Initialisation, and what transformers may do with these models."""
+    """Initialisation, and the features of transformers that these models support."""
 
     config_class = BranchedConfig
     base_model_prefix = "branched"
@@ -171,27 +171,29 @@ class BranchedModel(BranchedPreTrainedModel):
             attention_mask: 0 for padding [B, T].
             inputs_embeds: Embeddings [B, T, d] in place of ids.
             branch: Which branch reads the body's states.
-            memory: Of the segment before, read by the same branch.
-            others: Ignored, but `output_hidden_states`.
+            memory: The memory of the previous segment, read by the same branch.
+            others: Ignored, except `output_hidden_states`.
 
         Raises:
-            UserError: A memory of another branch or batch.
+            UserError: The memory is that of another branch or batch.
         """
-        embedded = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
-        hidden = self.embedding_dropout(self.embedding_norm(embedded))
+        embeddings = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
+        hidden = self.embedding_dropout(self.embedding_norm(embeddings))
         present = torch.ones(hidden.shape[:2], dtype=torch.bool, device=hidden.device)
         if attention_mask is not None:
             present = attention_mask.bool()
-        own: Branch = self.nlu if branch == "nlu" else self.nlg
-        states = None if memory is None else self._checked(memory, own, len(hidden))
+        branch_module: Branch = self.nlu if branch == "nlu" else self.nlg
+        states = None if memory is None else self._check_memory(memory, branch_module, len(hidden))
         visible = _visible(present, None if memory is None else memory.present, forwards=branch == "nlg")
         depth = len(self.universal.layer)
-        hidden, of_body = self.universal(hidden, visible, None if states is None else states[:depth])
-        top, of_branch = own.stack(own.down(hidden), visible, None if states is None else states[depth:])
-        result = BaseModelOutput(last_hidden_state=own.up(top))
+        hidden, body_states = self.universal(hidden, visible, None if states is None else states[:depth])
+        top, branch_states = branch_module.stack(
+            branch_module.down(hidden), visible, None if states is None else states[depth:]
+        )
+        result = BaseModelOutput(last_hidden_state=branch_module.up(top))
         if others.get("output_hidden_states"):
-            result["hidden_states"] = (embedded, *of_body)
-        remembered = SegmentMemory(tuple(each.detach() for each in (*of_body, *of_branch)), present)
+            result["hidden_states"] = (embeddings, *body_states)
+        remembered = SegmentMemory(tuple(each.detach() for each in (*body_states, *branch_states)), present)
         result.memory = remembered
         return result
 
@@ -201,16 +203,16 @@ class BranchedModel(BranchedPreTrainedModel):
         body, narrow = len(self.universal.layer), len(own.stack.layer)
         return [self.config.hidden_size] * body + [self.config.branch_width] * narrow
 
-    def _checked(self, memory: SegmentMemory, branch: Branch, rows: int) -> tuple[Tensor, ...]:
-        wanted = len(self.universal.layer) + len(branch.stack.layer), rows
-        if (len(memory.states), len(memory.present)) != wanted:
+    def _check_memory(self, memory: SegmentMemory, branch: Branch, rows: int) -> tuple[Tensor, ...]:
+        expected = len(self.universal.layer) + len(branch.stack.layer), rows
+        if (len(memory.states), len(memory.present)) != expected:
             what = f"a memory of {len(memory.states)} layers and {len(memory.present)} texts"
-            raise UserError(f"{what}, where one of {wanted[0]} layers and {rows} texts is needed")
+            raise UserError(f"{what}, where one of {expected[0]} layers and {rows} texts is needed")
         return memory.states
 
 
 def _visible(present: Tensor, remembered: Tensor | None, forwards: bool) -> Tensor:
-    """Which tokens, remembered ones first, each token sees: bool [B, T, m + T]. A padded token sees itself."""
+    """The tokens, remembered ones first, that each token sees: bool [B, T, m + T]. A padding token sees itself."""
     length = present.shape[1]
     itself = torch.eye(length, dtype=torch.bool, device=present.device)
     seen = present[:, None].expand(-1, length, -1)
@@ -223,7 +225,7 @@ def _visible(present: Tensor, remembered: Tensor | None, forwards: bool) -> Tens
 
 
 class BranchedForMaskedLM(BranchedPreTrainedModel):
-    """Predicts hidden tokens by the branch that understands, and next ones by the branch that writes."""
+    """Predicts hidden tokens with the branch for understanding, and next tokens with the branch for generation."""
 
     _tied_weights_keys = {  # noqa: RUF012
         "cls.predictions.decoder.weight": "branched.word_embeddings.weight",
@@ -247,7 +249,7 @@ class BranchedForMaskedLM(BranchedPreTrainedModel):
 
 
 class BranchedForSequenceClassification(BranchedPreTrainedModel):
-    """Classifies texts by the first state of the branch that understands."""
+    """Classifies texts by the first state of the branch for understanding."""
 
     def __init__(self, config: BranchedConfig) -> None:
         super().__init__(config)

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName
-from subgraft.modeling.families import ROOM as ROOM
+from subgraft.modeling.families import DEFAULT_MAX_LENGTH as DEFAULT_MAX_LENGTH
 from subgraft.modeling.families import InputLayout, SequenceFormat, family_of
 from subgraft.modeling.heads import head_class, with_head
 from subgraft.modeling.load import load_body, load_model, save_model
@@ -33,15 +33,15 @@ class Bundle:
 
     @classmethod
     def load(cls, directory: Path | str, *, next_sentence: bool = False) -> Bundle:
-        """next_sentence: with a head for next sentences that its weights have, as `load_model` does."""
+        """Load a model directory. next_sentence: whether to load a head for next sentences, as in `load_model`."""
         tokenizers = load_tokenizers(directory)
         return cls.of_sides(load_model(directory, next_sentence=next_sentence), tokenizers)
 
     @classmethod
     def of_body(cls, directory: Path | str) -> Bundle:
-        """The body of a model under a placeholder head of two labels, which finetuning replaces.
+        """The body of a model with a placeholder head of two labels, which finetuning replaces.
 
-        So every step can load the directory of a body. Raises UserError as `load_body` does.
+        With this head every step can load the directory of a body. Raises UserError as `load_body` does.
         """
         body = cls.of_sides(load_body(directory), load_tokenizers(directory))
         if head_class(body.model.config, "sequence") is None:
@@ -65,7 +65,7 @@ class Bundle:
 
     @property
     def padding(self) -> tuple[int, int]:
-        """Padding ids of source and target; the end token's without one, as in GPT-2: padding is masked."""
+        """The padding ids of source and target; those of the end token if there is none, because padding is masked."""
         special = self.encoder.special, self.decoder.special
         return special[0].get("pad", special[0]["eos"]), special[1].get("pad", special[1]["eos"])
 
@@ -73,7 +73,7 @@ class Bundle:
     def max_positions(self) -> int:
         """The maximum length of the model's input, in tokens."""
         limit = family_of(self.model).position_limit(self.model.config.to_dict())
-        return ROOM if limit is None else limit
+        return DEFAULT_MAX_LENGTH if limit is None else limit
 
     def input_layout(self, languages: Languages | None = None) -> InputLayout:
         """The tokens around one text and around a pair that a model with a classifying head reads.

@@ -11,7 +11,7 @@ from subgraft.base.json_io import read_object
 from subgraft.base.limits import MODEL_LAYERS, MODEL_POSITIONS, MODEL_WIDTH, PIECES, Limit
 from subgraft.modeling.families import FAMILIES
 
-# Sizes that no family declares as its width, inner width, layers, heads or positions.
+# Entries with sizes, in addition to those that families declare as widths, layers, heads or positions.
 _LAYERS = ("encoder_layers", "decoder_layers", "num_decoder_layers")
 _HEADS = ("encoder_attention_heads", "decoder_attention_heads", "num_key_value_heads")
 _WIDTHS = ("d_kv", "head_dim", "encoder_ffn_dim", "decoder_ffn_dim", "num_labels", "embedding_size")
@@ -33,7 +33,7 @@ SIZES: Mapping[str, Limit] = {
 _MAY_BE_ZERO = frozenset({*_LAYERS, "type_vocab_size", *(family.layers_key for family in FAMILIES.values())})
 DTYPES = frozenset({"float32", "float16", "bfloat16", "float64"})
 # Entries that make transformers load other files, code or packages.
-CLOSED = frozenset(
+UNSUPPORTED_ENTRIES = frozenset(
     {"quantization_config", "transformers_weights", "fusion_config", "kernel_config", "distributed_config", "gguf_file"}
 )
 # Other values may name kernels, which transformers would download.
@@ -41,29 +41,29 @@ _ATTENTION = ("attn_implementation", "_attn_implementation", "experts_implementa
 _KNOWN_ATTENTION = (None, "eager", "sdpa")
 
 
-def read_checked(directory: Path) -> dict[str, Any]:
+def read_validated_config(directory: Path) -> dict[str, Any]:
     """The validated config.json of a directory that has one. Raises UserError naming the invalid entry."""
     path = directory / "config.json"
     config = read_object(path)
-    for name, value in _named(config):
+    for name, value in _named_values(config):
         _check(name, value, str(path))
     return config
 
 
-def _named(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value with its name, including those of nested models."""
+def _named_values(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value with its name, including the values of nested models."""
     if name:
         yield name, value
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _named(inner, key)
+            yield from _named_values(inner, key)
     elif isinstance(value, list):
         for inner in value:
-            yield from _named(inner, f"{name}[]")
+            yield from _named_values(inner, f"{name}[]")
 
 
 def _check(name: str, value: Any, where: str) -> None:
-    if name in CLOSED and value is not None:
+    if name in UNSUPPORTED_ENTRIES and value is not None:
         raise UserError(f"{name} is not supported: models are loaded from their safetensors only", where=where)
     if name in _ATTENTION and value not in _KNOWN_ATTENTION:
         raise UserError(f"{name} {value!r:.60} is not known: eager and sdpa are", where=where)

@@ -52,16 +52,16 @@ def convert(directory: Path, out: Path) -> Conversion:
     """
     family_at(directory, body=True)
     if not torch_files(directory):
-        what = f"neither {TORCH_WEIGHTS} nor {TORCH_INDEX} is here"
-        raise UserError(what, where=str(directory), hint="There is nothing here to convert.")
-    with tempfile.TemporaryDirectory(prefix=".converting-", dir=out) as made:
-        place = Path(made)
-        _rewrite(directory, place)
+        message = f"neither {TORCH_WEIGHTS} nor {TORCH_INDEX} is here"
+        raise UserError(message, where=str(directory), hint="There is nothing here to convert.")
+    with tempfile.TemporaryDirectory(prefix=".converting-", dir=out) as name_of_folder:
+        folder = Path(name_of_folder)
+        _rewrite(directory, folder)
         for name in CONFIGURATION:
             if (directory / name).is_file():
-                shutil.copyfile(directory / name, place / name)
-        names = _names(place)
-        model = _loaded(place)
+                shutil.copyfile(directory / name, folder / name)
+        names = _tensor_names(folder)
+        model = _load(folder)
         save_without_tokenizers(model, out)
     for name in VOCABULARY_FILES:
         if (directory / name).is_file():
@@ -71,8 +71,8 @@ def convert(directory: Path, out: Path) -> Conversion:
     return Conversion(model.num_parameters(), tuple(left_out))
 
 
-def _loaded(directory: Path) -> PreTrainedModel:
-    """The model; without a head, if it was pretrained with none that predicts tokens."""
+def _load(directory: Path) -> PreTrainedModel:
+    """The model of a directory, or only its body if it was pretrained without a head that predicts tokens."""
     try:
         family_at(directory)
     except UserError:
@@ -86,7 +86,7 @@ def _rewrite(directory: Path, out: Path) -> None:
     command = [sys.executable, "-P", "-m", "subgraft.modeling.torch_weights"]
     command += [str(directory.absolute()), str(out), str(os.getpid())]
     try:
-        ended = subprocess.run(
+        process = subprocess.run(
             command,
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
@@ -96,26 +96,26 @@ def _rewrite(directory: Path, out: Path) -> None:
             timeout=START_SECONDS + PATIENCE * seconds,
         )
     except subprocess.TimeoutExpired:
-        raise _too_long(directory, OperationalError) from None
-    if ended.returncode == UserError.exit_code:
-        reported: Mapping[str, str] = json.loads(ended.stderr.splitlines()[-1])
+        raise _timeout_error(directory, OperationalError) from None
+    if process.returncode == UserError.exit_code:
+        reported: Mapping[str, str] = json.loads(process.stderr.splitlines()[-1])
         raise UserError(reported["what"], where=reported["where"], hint=reported["hint"])
-    if ended.returncode == -signal.SIGXCPU:
-        raise _too_long(directory, UserError)
-    if ended.returncode:
-        said = (ended.stderr.strip().splitlines() or [""])[-1]
+    if process.returncode == -signal.SIGXCPU:
+        raise _timeout_error(directory, UserError)
+    if process.returncode:
+        last_line = (process.stderr.strip().splitlines() or [""])[-1]
         raise OperationalError(
-            f"the process that reads the weights ended with {ended.returncode}: {said}",
+            f"the process that reads the weights ended with {process.returncode}: {last_line}",
             where=str(directory),
             hint="It may have been killed for lack of memory: it needs up to four times the largest file of weights.",
         )
 
 
-def _too_long(directory: Path, kind: type[SubgraftError]) -> SubgraftError:
+def _timeout_error(directory: Path, kind: type[SubgraftError]) -> SubgraftError:
     return kind("its weights take too long to read", where=str(directory), hint=CONVERSION_SECONDS.hint)
 
 
-def _names(directory: Path) -> set[str]:
+def _tensor_names(directory: Path) -> set[str]:
     names: set[str] = set()
     for path in directory.glob("*.safetensors"):
         with safe_open(path, framework="pt") as stored:

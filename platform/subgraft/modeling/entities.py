@@ -28,7 +28,7 @@ NO_ENTITY = -1
 
 @dataclass(frozen=True)
 class EntityTable:
-    """names: of the entities, each once.  vectors: float [E, e]."""
+    """The entities of a knowledge graph. names: their distinct names.  vectors: their embeddings, float [E, e]."""
 
     names: Sequence[str]
     vectors: Tensor
@@ -44,7 +44,7 @@ class EntityTable:
 
     @classmethod
     def load(cls, directory: Path) -> EntityTable:
-        """Raises UserError for a folder without these files, or whose files do not agree."""
+        """Read the files of a folder. Raises UserError if they are missing, invalid or inconsistent."""
         for name in (VECTORS, NAMES):
             if not (directory / name).is_file():
                 hint = f"A folder of embeddings has {VECTORS} with the tensor `{_TENSOR}`, and {NAMES}."

@@ -1,4 +1,4 @@
-"""Further heads on the body of a model: its parameters are shared, and its directory has their weights in one file."""
+"""Further heads on the body of a model. They share its parameters, and its directory has their weights in one file."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from subgraft.base.errors import UserError
 
 # The heads of further tasks or objectives, in the directory of the model whose body they share.
 HEADS = "heads.safetensors"
-_DESCRIBED = "tasks"
+_METADATA_KEY = "tasks"
 
 
 def share_parameters(models: Iterable[PreTrainedModel]) -> None:
-    """Make one parameter of those that lie in the same memory: the pretrained ones, which `with_head` does not copy."""
+    """Replace parameters in the same memory by one parameter: `with_head` does not copy the pretrained ones."""
     known: dict[int, nn.Parameter] = {}
     for model in models:
         for module in model.modules():
@@ -29,21 +29,21 @@ def share_parameters(models: Iterable[PreTrainedModel]) -> None:
 
 
 def write_heads(
-    own: PreTrainedModel, further: Mapping[str, tuple[PreTrainedModel, Mapping[str, Any]]], directory: Path
+    base_model: PreTrainedModel, heads: Mapping[str, tuple[PreTrainedModel, Mapping[str, Any]]], directory: Path
 ) -> None:
-    """Write the parameters of models, by name, that `own`, whose body they share, does not have.
+    """Write the parameters of models that share the body of `base_model` and that `base_model` does not have.
 
-    Each parameter is NAME.PARAMETER; the metadata has the description of each model by its name.
+    Parameters are named NAME.PARAMETER. The metadata has the description of each model by its name.
     """
-    shared = {id(parameter) for parameter in own.parameters()}
+    shared = {id(parameter) for parameter in base_model.parameters()}
     tensors = {
         f"{name}.{parameter_name}": parameter.detach().cpu().contiguous()
-        for name, (model, _) in further.items()
+        for name, (model, _) in heads.items()
         for parameter_name, parameter in model.named_parameters()
         if id(parameter) not in shared
     }
-    described = {name: dict(description) for name, (_, description) in further.items()}
-    save_file(tensors, directory / HEADS, {_DESCRIBED: json.dumps(described)})
+    descriptions = {name: dict(description) for name, (_, description) in heads.items()}
+    save_file(tensors, directory / HEADS, {_METADATA_KEY: json.dumps(descriptions)})
 
 
 def saved_heads(directory: Path) -> dict[str, dict[str, Any]]:
@@ -51,8 +51,8 @@ def saved_heads(directory: Path) -> dict[str, dict[str, Any]]:
     if not (directory / HEADS).is_file():
         return {}
     with safe_open(directory / HEADS, "pt") as file:
-        described: dict[str, dict[str, Any]] = json.loads((file.metadata() or {}).get(_DESCRIBED, "{}"))
-    return described
+        descriptions: dict[str, dict[str, Any]] = json.loads((file.metadata() or {}).get(_METADATA_KEY, "{}"))
+    return descriptions
 
 
 def load_weights(headed: PreTrainedModel, weights: Mapping[str, Tensor], directory: Path) -> None:
@@ -67,10 +67,12 @@ def read_head(directory: Path, name: str) -> tuple[dict[str, Any], dict[str, Ten
     """The description and the weights of a further head. Raises UserError if the directory has no such head."""
     if not (directory / HEADS).is_file():
         raise UserError(f"no {HEADS}: the model was not trained on several tasks", where=str(directory))
-    described = saved_heads(directory)
-    if name not in described:
-        raise UserError(f"no head of '{name}'", where=str(directory / HEADS), hint=f"It has: {', '.join(described)}.")
+    descriptions = saved_heads(directory)
+    if name not in descriptions:
+        raise UserError(
+            f"no head of '{name}'", where=str(directory / HEADS), hint=f"It has: {', '.join(descriptions)}."
+        )
     with safe_open(directory / HEADS, "pt") as file:
         prefix = f"{name}."
-        own = [key for key in file.keys() if key.startswith(prefix)]  # noqa: SIM118 (not a mapping)
-        return described[name], {key.removeprefix(prefix): file.get_tensor(key) for key in own}
+        keys = [key for key in file.keys() if key.startswith(prefix)]  # noqa: SIM118 (not a mapping)
+        return descriptions[name], {key.removeprefix(prefix): file.get_tensor(key) for key in keys}

@@ -74,19 +74,19 @@ def head_of(model: PreTrainedModel | Config) -> Head | None:
 
 
 def require_head_class(config: Config | PreTrainedConfig, kind: HeadKind) -> type[PreTrainedModel]:
-    """Raises UserError, with the kinds that there are, where transformers has no class for this kind of head."""
-    if (known := head_class(config, kind)) is not None:
-        return known
+    """The class of this kind of head. Raises UserError, which names the supported kinds, if there is none."""
+    if (found_class := head_class(config, kind)) is not None:
+        return found_class
     model_type = config["model_type"] if isinstance(config, Mapping) else config.model_type
-    others = [IN_WORDS[each] for each in _NAMES if head_class(config, each) is not None]
-    hint = f"It can have {', or '.join(others)}." if others else "Use an encoder such as BERT, a GPT-2 or a BART."
+    supported = [IN_WORDS[each] for each in _NAMES if head_class(config, each) is not None]
+    hint = f"It can have {', or '.join(supported)}." if supported else "Use an encoder such as BERT, a GPT-2 or a BART."
     raise UserError(f"transformers has no {model_type} model with {IN_WORDS[kind]}", hint=hint)
 
 
 def class_with_head(config: Config, kind: HeadKind) -> type[PreTrainedModel]:
-    """The class of the model of a config.json with this kind of head, with ours if it has one.
+    """The class of the model of a config.json with this kind of head, which may be one of this package.
 
-    Raises UserError as `require_head_class` does, and where a model of its body has no such head.
+    Raises UserError as `require_head_class` does, and if the model's body does not support the head.
     """
     own, kind_class = own_head_in(config), require_head_class(config, kind)
     if own is None:
@@ -96,7 +96,7 @@ def class_with_head(config: Config, kind: HeadKind) -> type[PreTrainedModel]:
 
 
 def require_body_for(own: SanSettings | BilstmSettings, config: Config, where: str) -> None:
-    """Raises UserError unless the model of a config.json is an encoder with enough layers for a head of ours."""
+    """Raises UserError unless the model of a config.json is an encoder with enough layers for this package's head."""
     family = family_of(config)
     if family.layers(config, "decoder"):
         hint = "Use an encoder such as BERT."
@@ -108,14 +108,14 @@ def require_body_for(own: SanSettings | BilstmSettings, config: Config, where: s
 
 
 def require_head_of_transformers(model: PreTrainedModel, where: str) -> None:
-    """Raises UserError for a model with a head of ours, of which other programs would load the body alone."""
+    """Raises UserError for a model with a head of this package: other programs would load only its body."""
     if (own := own_head_in(model.config.to_dict())) is not None:
         hint = "`subgraft predict`, `evaluate` and `serve` use it; transformers and CTranslate2 would load its body."
         raise UserError(f"only Subgraft has the head {own.kind}", where=where, hint=hint)
 
 
 def require_token_head(model: PreTrainedModel) -> None:
-    """Raises UserError for a model with a classifying head, where one that predicts tokens is needed."""
+    """Raises UserError for a model with a classifying head, which does not predict tokens."""
     head = head_of(model)
     if head is not None:
         what = f"this {model.config.model_type} model has {head}, and none that predicts tokens"
@@ -139,65 +139,65 @@ def with_head(
     the model has is dropped.
 
     Args:
-        model: Of a family for which transformers has such a head: `load_body` reads one for this.
-        kind: What the head predicts.
-        labels: The names of the outputs, or how many there are; spans and choices have their own.
-        seed: Of the new weights.
-        problem_type: What decides the loss: single_label_classification, multi_label_classification or regression.
-        padding_id: For models whose configuration has none: a head of a decoder reads the last token before padding.
-        dropout: Of the states that the head reads; by default the configuration's.
-        own: A head of ours in place of transformers'.
+        model: A model for which transformers has such a head; `load_body` loads one for this purpose.
+        kind: The kind of head.
+        labels: The names of the outputs, or their number; ignored for spans and choices.
+        seed: The seed of the new weights.
+        problem_type: Determines the loss: single_label_classification, multi_label_classification or regression.
+        padding_id: For a model whose configuration has none: the head of a decoder reads the last token before padding.
+        dropout: The dropout rate of the states that the head reads; by default the configuration's.
+        own: The settings of a head of this package, which replaces transformers' head.
 
     Raises:
-        UserError: transformers has no such class, or a decoder's head for sequences lacks a padding id; or the body
-            cannot have this head of ours.
+        UserError: transformers has no such class, a decoder's head for sequences lacks a padding id, or the body does
+            not support the head `own`.
     """
     family = family_of(model)
     kind_class = require_head_class(model.config, kind)
     if own is not None:
         require_body_for(own, model.config.to_dict(), str(model.name_or_path))
         kind_class = with_own_head(kind_class)
-    config = _configuration(model, family, kind_class, _labels_of(kind, labels), problem_type, dropout, own)
+    config = _make_config(model, family, kind_class, _labels_of(kind, labels), problem_type, dropout, own)
     if config.pad_token_id is None:
         config.pad_token_id = padding_id
     if config.pad_token_id is None and family.sides == ("decoder",):
         hint = "Give the id that pads its inputs."
         raise UserError(f"this {family.model_type} model has no padding id, which a head needs", hint=hint)
-    return _made(model, kind_class, config, seed, family.retained_head)
+    return _build(model, kind_class, config, seed, family.retained_head)
 
 
 def as_class(model: PreTrainedModel, kind: type[PreTrainedModel], seed: int, **entries: Any) -> PreTrainedModel:
     """The model as another class with its body, in evaluation mode; weights that it lacks depend on the seed only.
 
-    The result shares the memory of the weights with the model, which must not be used afterwards. entries: of its
-    configuration.
+    The result shares the memory of the weights with the model, which must not be used afterwards. entries: new entries
+    of the configuration.
     """
     own = {**model.config.to_dict(), "architectures": [kind.__name__], **entries}
-    return _made(model, kind, type(model.config).from_dict(own), seed, retained=("",))
+    return _build(model, kind, type(model.config).from_dict(own), seed, retained=("",))
 
 
-def _made(
+def _build(
     model: PreTrainedModel, kind: type[PreTrainedModel], config: Any, seed: int, retained: tuple[str, ...]
 ) -> PreTrainedModel:
-    """The model as another class. retained: name prefixes of the weights outside of the body that it keeps."""
+    """The model as another class. retained: name prefixes of weights outside of the body that are not replaced."""
     with no_init_weights():
-        made: Any = kind(config)
-    made.to(model.dtype)
-    fresh = _assign(made, _weights_for(made, model, retained))
+        headed: Any = kind(config)
+    headed.to(model.dtype)
+    new_parameters = _assign_weights(headed, _weights_for(headed, model, retained))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        _initialise(made, fresh)
-    made.tie_weights()
-    made.to(model.device)
-    made.name_or_path = model.name_or_path
-    family_of(model).post_init(made)
-    made.eval()
-    loaded: PreTrainedModel = made
-    return loaded
+        _initialise(headed, new_parameters)
+    headed.tie_weights()
+    headed.to(model.device)
+    headed.name_or_path = model.name_or_path
+    family_of(model).post_init(headed)
+    headed.eval()
+    result: PreTrainedModel = headed
+    return result
 
 
 def _labels_of(kind: HeadKind, labels: Sequence[str] | int) -> tuple[str, ...] | None:
-    """The labels that the configuration gets; None for those of transformers' default."""
+    """The labels for the configuration; None for transformers' default."""
     if kind == "span":
         return None
     if kind == "choice":
@@ -208,7 +208,7 @@ def _labels_of(kind: HeadKind, labels: Sequence[str] | int) -> tuple[str, ...] |
     return named
 
 
-def _configuration(
+def _make_config(
     model: PreTrainedModel,
     family: Family,
     kind_class: type[PreTrainedModel],
@@ -224,18 +224,18 @@ def _configuration(
     config = type(model.config).from_dict(entries)
     if labels is not None:
         config.id2label = dict(enumerate(labels))
-        config.label2id = {label: at for at, label in enumerate(labels)}
+        config.label2id = {label: number for number, label in enumerate(labels)}
     for name in family.head_dropout_keys if dropout is not None else ():
         setattr(config, name, dropout)
     return config
 
 
-def _weights_for(made: PreTrainedModel, model: PreTrainedModel, retained: tuple[str, ...]) -> dict[str, Tensor]:
+def _weights_for(headed: PreTrainedModel, model: PreTrainedModel, retained: tuple[str, ...]) -> dict[str, Tensor]:
     """The model's weights that the new class has too, by their names there."""
-    body, prefix = model.base_model.state_dict(), _prefix(made)
+    body, prefix = model.base_model.state_dict(), _prefix(headed)
     weights = {f"{prefix}{name}": tensor for name, tensor in body.items()}
     weights |= {name: each for name, each in model.state_dict().items() if name.startswith(retained)}
-    return {name: weights[name] for name in made.state_dict() if name in weights}
+    return {name: weights[name] for name in headed.state_dict() if name in weights}
 
 
 def _prefix(model: PreTrainedModel) -> str:
@@ -243,39 +243,39 @@ def _prefix(model: PreTrainedModel) -> str:
     return "" if model.base_model is model else f"{model.base_model_prefix}."
 
 
-def _assign(made: PreTrainedModel, weights: Mapping[str, Tensor]) -> list[nn.Parameter]:
-    """Give the model these weights, without a copy; the parameters that have none yet."""
-    made.load_state_dict(weights, strict=False, assign=True)
-    lacking = [parameter for name, parameter in made.named_parameters() if name not in weights]
-    for parameter in lacking:
+def _assign_weights(headed: PreTrainedModel, weights: Mapping[str, Tensor]) -> list[nn.Parameter]:
+    """Assign weights to the model, without a copy. Returns the parameters that have no weights yet."""
+    headed.load_state_dict(weights, strict=False, assign=True)
+    missing = [parameter for name, parameter in headed.named_parameters() if name not in weights]
+    for parameter in missing:
         with torch.no_grad():
             parameter.fill_(float("nan"))
-    return lacking
+    return missing
 
 
 @torch.no_grad()
-def _initialise(model: PreTrainedModel, fresh: Sequence[nn.Parameter]) -> None:
-    """Draw new parameters as transformers does for this class; all others stay as they are."""
-    new = {id(parameter) for parameter in fresh}
-    loaded = [parameter for parameter in model.parameters() if id(parameter) not in new]
+def _initialise(model: PreTrainedModel, new_parameters: Sequence[nn.Parameter]) -> None:
+    """Initialise new parameters as transformers does for this class; all others stay unchanged."""
+    new_ids = {id(parameter) for parameter in new_parameters}
+    loaded = [parameter for parameter in model.parameters() if id(parameter) not in new_ids]
     for parameter in loaded:
         parameter._is_hf_initialized = True  # type: ignore[attr-defined]
     with initialization.guard_torch_init_functions():
         for module in reversed(list(model.modules())):
-            if any(id(parameter) in new for parameter in module.parameters()):
+            if any(id(parameter) in new_ids for parameter in module.parameters()):
                 model._init_weights(module)
     for parameter in loaded:
         del parameter._is_hf_initialized  # type: ignore[attr-defined]
-    assert all(parameter.isfinite().all() for parameter in fresh), "transformers initialises no such weight"
+    assert all(parameter.isfinite().all() for parameter in new_parameters), "transformers initialises no such weight"
 
 
 def head_parameters(model: PreTrainedModel) -> list[nn.Parameter]:
-    """The parameters of a classifying head, BERT's pooler among them, which is not part of a pretrained body here."""
+    """The parameters of a classifying head. BERT's pooler is one of them, because it is not part of the body here."""
     if head_of(model) is None:
         return []
     base: Any = model.base_model
     # T5's class for spans has no module of its own for the body.
     stacks = [base] if base is not model else [base.get_encoder(), base.get_decoder()]
-    named = (pair for stack in stacks for pair in stack.named_parameters())
-    body = {id(each) for name, each in named if not name.startswith("pooler.")}
-    return [parameter for parameter in model.parameters() if id(parameter) not in body]
+    body_parameters = (pair for stack in stacks for pair in stack.named_parameters())
+    body_ids = {id(each) for name, each in body_parameters if not name.startswith("pooler.")}
+    return [parameter for parameter in model.parameters() if id(parameter) not in body_ids]

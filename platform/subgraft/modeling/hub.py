@@ -1,4 +1,4 @@
-"""Finding a model: a directory, or a hub id, which is downloaded.
+"""Resolves the name of a model: a directory, or a hub id, which is downloaded.
 
 An id may end with `@` and a commit, branch or tag: `Helsinki-NLP/opus-mt-en-fr@main`.
 """
@@ -14,7 +14,7 @@ from typing import Any
 from subgraft.base.errors import OperationalError, SubgraftError, UserError
 from subgraft.base.json_io import read_object
 from subgraft.base.terminal_escaping import say
-from subgraft.modeling.config_file import read_checked
+from subgraft.modeling.config_file import read_validated_config
 from subgraft.modeling.families import Family, family_of
 from subgraft.modeling.weights import (
     ADAPTER,
@@ -28,8 +28,8 @@ from subgraft.modeling.weights import (
 from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE_FILE, MODEL_NAMES
 
 _HUB_ID = re.compile(r"(?P<id>\w[\w.-]*(/[\w.-]+)?)(@(?P<revision>\w[\w./-]*))?")
-# Never *.pt or *.py, and *.bin for a conversion only: no code from a repository is run. Files are listed by name: a
-# pattern would also download any file that an index or a configuration refers to.
+# No *.pt or *.py files, and *.bin only for a conversion, because code from a repository is never run. Files are listed
+# by name, because a pattern would also match files that an index or a configuration refers to.
 CONFIGURATION = ("config.json", "generation_config.json")
 _VOCABULARY = (
     "tokenizer.json",
@@ -52,7 +52,7 @@ SMALL_FILES = (*CONFIGURATION, *VOCABULARY_FILES)
 HUB_FILES = [*SMALL_FILES, INDEX, "*.safetensors"]
 TORCH_FILES = [*SMALL_FILES, TORCH_INDEX, "*.bin"]
 # The star also matches folders.
-NOT_FROM_HUB = ["*/*.safetensors", "*/*.bin"]
+IGNORED_ON_HUB = ["*/*.safetensors", "*/*.bin"]
 
 
 def resolve_model(model: Path | str, files: Sequence[str] = HUB_FILES, *, body: bool = False) -> Path:
@@ -62,7 +62,7 @@ def resolve_model(model: Path | str, files: Sequence[str] = HUB_FILES, *, body: 
         model: A directory or a hub id.
         files: Files to download. If they include safetensors and the repository has none, the weights of the hub's own
             conversion are used and reported.
-        body: Whether it needs no head that predicts tokens.
+        body: Whether a model without a head that predicts tokens is accepted.
 
     Raises:
         UserError: There is no such model, or its family is not supported (checked before weights are downloaded).
@@ -71,22 +71,22 @@ def resolve_model(model: Path | str, files: Sequence[str] = HUB_FILES, *, body: 
     directory = Path(model)
     if directory.is_dir():
         return directory
-    named = None if isinstance(model, Path) or directory.exists() else _HUB_ID.fullmatch(model)
-    if named is None:
-        if other := other_form(directory) if directory.is_file() else None:
-            raise other
+    match = None if isinstance(model, Path) or directory.exists() else _HUB_ID.fullmatch(model)
+    if match is None:
+        if error := other_form(directory) if directory.is_file() else None:
+            raise error
         raise UserError("no such model directory", where=str(model), hint="Give a directory or a hub id.")
-    hub_id, revision = named["id"], named["revision"]
+    hub_id, revision = match["id"], match["revision"]
     if set(files) > set(SMALL_FILES):
-        described = _download(hub_id, ["config.json", ADAPTER], revision)
-        family_at(described, str(model), body=body)
-        if is_adapter(described):
+        config_directory = _download(hub_id, ["config.json", ADAPTER], revision)
+        family_at(config_directory, str(model), body=body)
+        if is_adapter(config_directory):
             return _download(hub_id, [ADAPTER, ADAPTER_WEIGHTS], revision)
-    copy = _download(hub_id, files, revision)
-    if revision is not None or files is not HUB_FILES or any(copy.glob("*.safetensors")):
-        return copy
-    converted = converted_weights(hub_id, copy.name)
-    return copy if converted is None else _download(hub_id, files, converted)
+    local_copy = _download(hub_id, files, revision)
+    if revision is not None or files is not HUB_FILES or any(local_copy.glob("*.safetensors")):
+        return local_copy
+    converted = converted_weights(hub_id, local_copy.name)
+    return local_copy if converted is None else _download(hub_id, files, converted)
 
 
 def with_revision(model: str, revision: str | None) -> str:
@@ -112,8 +112,10 @@ def _download(hub_id: str, files: Sequence[str], revision: str | None) -> Path:
     from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 
     try:
-        copied = snapshot_download(hub_id, revision=revision, allow_patterns=list(files), ignore_patterns=NOT_FROM_HUB)
-        return Path(copied)
+        local_copy = snapshot_download(
+            hub_id, revision=revision, allow_patterns=list(files), ignore_patterns=IGNORED_ON_HUB
+        )
+        return Path(local_copy)
     except RevisionNotFoundError as error:
         raise UserError(f"the hub has no revision {revision} of this model", where=hub_id) from error
     except (RepositoryNotFoundError, ValueError) as error:
@@ -131,8 +133,8 @@ def _download(hub_id: str, files: Sequence[str], revision: str | None) -> Path:
 def family_at(directory: Path, called: str = "", *, body: bool = False) -> Family:
     """The family of a model directory.
 
-    called: how the user names it; by default as its path.  body: whether it needs no head that predicts tokens. Raises
-    UserError for a family that is not supported.
+    called: the user's name for it; by default its path.  body: whether a model without a head that predicts tokens is
+    accepted. Raises UserError for a family that is not supported.
     """
     config = read_config(directory, called)
     try:
@@ -145,17 +147,17 @@ def family_at(directory: Path, called: str = "", *, body: bool = False) -> Famil
 
 
 def is_adapter(directory: Path) -> bool:
-    """Whether it has an adapter alone: an adapter next to a whole model is not read."""
+    """Whether a directory has an adapter and no model: an adapter next to a complete model is ignored."""
     return (directory / ADAPTER).is_file() and not (directory / "config.json").is_file()
 
 
 def adapter_base(directory: Path, called: str = "", files: Sequence[str] = SMALL_FILES) -> Path | None:
-    """The directory of the model that a LoRA adapter was trained on; None where `directory` has no adapter alone.
+    """The directory of the model that a LoRA adapter was trained on; None if `directory` is not that of an adapter.
 
     Args:
         directory: The directory of an adapter or a model.
-        called: How the user names it; by default as its path.
-        files: Files to download of a base that is on the hub.
+        called: The user's name for it; by default its path.
+        files: The files to download if the base is on the hub.
 
     Raises:
         UserError: The adapter is another kind, names no base, or names another adapter; or there is no such base.
@@ -169,23 +171,23 @@ def adapter_base(directory: Path, called: str = "", files: Sequence[str] = SMALL
         raise other_form(directory, called) or UserError("not an adapter of a model", where=where)
     hint = f"`subgraft convert {where} --base MODEL --out DIR` merges it into a model that lies elsewhere."
     try:
-        located = resolve_model(base if Path(base).is_dir() else with_revision(base, revision or None), files)
+        base_directory = resolve_model(base if Path(base).is_dir() else with_revision(base, revision or None), files)
     except SubgraftError as error:
         what = f"this is a LoRA adapter of {base:.100}, which cannot be read: {error.what}"
         raise type(error)(what, where=where, hint=hint) from error
-    if is_adapter(located):
+    if is_adapter(base_directory):
         raise UserError(f"an adapter of {base:.100}, which is an adapter itself", where=where, hint=hint)
-    return located
+    return base_directory
 
 
 def read_config(directory: Path, called: str = "") -> dict[str, Any]:
-    """config.json of a model directory, checked; for a LoRA adapter that of its base.
+    """The validated config.json of a model directory; for a LoRA adapter, that of its base.
 
     Raises UserError if it is missing, invalid or not a model's.
     """
     if (base := adapter_base(directory, called)) is not None:
         return read_config(base)
-    if not (directory / "config.json").is_file() or "model_type" not in (config := read_checked(directory)):
+    if not (directory / "config.json").is_file() or "model_type" not in (config := read_validated_config(directory)):
         raise other_form(directory, called) or UserError(
             "not a model directory: it has no config.json with a model_type",
             where=called or str(directory),
@@ -195,10 +197,10 @@ def read_config(directory: Path, called: str = "") -> dict[str, Any]:
 
 
 def require_model(model: Path | str, *, body: bool = False) -> Path:
-    """The directory of a model, or of a LoRA adapter of one, checked without loading it.
+    """The directory of a model or of a LoRA adapter, checked without loading it.
 
-    body: whether it needs no head that predicts tokens. Raises UserError if there is no model, its family is not
-    supported, or its weights are not safetensors.
+    body: whether a model without a head that predicts tokens is accepted. Raises UserError if there is no model, its
+    family is not supported, or its weights are not safetensors.
     """
     directory = resolve_model(model, body=body)
     family_at(directory, str(model), body=body)
@@ -212,7 +214,7 @@ def require_model(model: Path | str, *, body: bool = False) -> Path:
 
 
 # The author of pull requests with the hub's own conversion of a repository's weights to safetensors.
-BOT = "SFconvertbot"
+CONVERSION_BOT = "SFconvertbot"
 
 
 def converted_weights(hub_id: str, head: str) -> str | None:
@@ -226,13 +228,16 @@ def converted_weights(hub_id: str, head: str) -> str | None:
 
     api = HfApi()
     try:
-        for asked in api.get_repo_discussions(hub_id, author=BOT, discussion_type="pull_request"):
-            if asked.author != BOT:
+        for discussion in api.get_repo_discussions(hub_id, author=CONVERSION_BOT, discussion_type="pull_request"):
+            if discussion.author != CONVERSION_BOT:
                 continue
-            commits = api.list_repo_commits(hub_id, revision=asked.git_reference)
-            if len(commits) > 1 and commits[0].authors == [BOT] and commits[1].commit_id == head:
+            commits = api.list_repo_commits(hub_id, revision=discussion.git_reference)
+            if len(commits) > 1 and commits[0].authors == [CONVERSION_BOT] and commits[1].commit_id == head:
                 commit = commits[0].commit_id
-                say(f"{hub_id}: weights of {BOT}'s pull request {asked.num}, commit {commit}", to=sys.stderr)
+                say(
+                    f"{hub_id}: weights of {CONVERSION_BOT}'s pull request {discussion.num}, commit {commit}",
+                    to=sys.stderr,
+                )
                 return commit
     except (HfHubHTTPError, OSError):  # without an answer, the repository is used as it is
         return None

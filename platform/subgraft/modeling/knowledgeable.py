@@ -2,8 +2,8 @@
 """ERNIE of Tsinghua (Zhang et al., ACL 2019): a BERT whose upper layers also read embeddings of the text's entities.
 
 The lower layers are the textual encoder, the upper ones the knowledgeable encoder. As in the authors' code, the outputs
-of an aggregator are added to its inputs and normalised, which equations 5 and 6 leave out. So a text without entities
-is read exactly as by a BERT of all layers, and that BERT is what transformers loads of the model.
+of an aggregator are added to its inputs and normalised, which equations 5 and 6 omit. So for a text without entities
+the model computes the same as a BERT of all layers, and transformers loads it as that BERT.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class KnowledgeableConfig(BertConfig):
     """A BERT's configuration, whose `num_hidden_layers` are the layers of both encoders.
 
     Attributes:
-        knowledge_layers: How many of them, the upper ones, read entities.
+        knowledge_layers: The number of upper layers that read entities.
         entity_width: The width of entity embeddings and states.
-        entity_heads: Heads of the attention of entities.
+        entity_heads: The number of heads of the entity attention.
         entity_count: The number of entities.
-        entity_name_bytes: The size of their names, in UTF-8, each with the end of a line.
+        entity_name_bytes: The size of their names in UTF-8, each followed by a line end.
     """
 
     model_type = "knowledgeable"
@@ -61,7 +61,7 @@ class KnowledgeableConfig(BertConfig):
 class Entities(NamedTuple):
     """The M entities of each text, in order, padded on the right.
 
-    states: [B, M, e].  places: int64 [B, M], the token of each.  present: bool [B, M], which are not padding.
+    states: [B, M, e].  places: int64 [B, M], the position of its token.  present: bool [B, M], False for padding.
     """
 
     states: Tensor
@@ -71,23 +71,22 @@ class Entities(NamedTuple):
     @property
     def mask(self) -> Tensor:
         """The mask that is added to attention scores [B, 1, 1, M]."""
-        least = torch.finfo(self.states.dtype).min
-        return torch.zeros_like(self.present, dtype=self.states.dtype).masked_fill(~self.present, least)[:, None, None]
+        lowest = torch.finfo(self.states.dtype).min
+        return torch.zeros_like(self.present, dtype=self.states.dtype).masked_fill(~self.present, lowest)[:, None, None]
 
 
 class KnowledgeableLayer(BertLayer):
     """A layer of the knowledgeable encoder: attention of tokens, attention of entities, and the aggregator.
 
-    In the last layer of a model the aggregator's output for entities (equation 5, second line) has no reader, so it
-    has none.
+    The aggregator of the last layer has no output for entities (equation 5, second line), which nothing would read.
     """
 
     def __init__(self, config: KnowledgeableConfig, layer_idx: int) -> None:
         super().__init__(config, layer_idx)
-        of_entities = deepcopy(config)
-        of_entities.hidden_size, of_entities.num_attention_heads = config.entity_width, config.entity_heads
-        of_entities._attn_implementation = "eager"  # texts have few entities, or none
-        self.entity_attention = BertAttention(of_entities, layer_idx=layer_idx)
+        entity_config = deepcopy(config)
+        entity_config.hidden_size, entity_config.num_attention_heads = config.entity_width, config.entity_heads
+        entity_config._attn_implementation = "eager"  # texts have few entities, or none
+        self.entity_attention = BertAttention(entity_config, layer_idx=layer_idx)
         self.entity_inner = nn.Linear(config.entity_width, config.intermediate_size, bias=False)
         self.entity_output: nn.Linear | None = None
         if layer_idx + 1 < config.num_hidden_layers:
@@ -105,7 +104,7 @@ class KnowledgeableLayer(BertLayer):
         states, _ = self.entity_attention(entities.states, entities.mask)
         rows = torch.arange(len(states), device=states.device)[:, None]
         read = self.entity_inner(states) * entities.present[..., None]
-        # One inner state for a token and its entity; of a token alone it is BERT's.
+        # A token and its entity share one inner state; for a token without an entity it is BERT's.
         inner = self.intermediate.dense(tokens).index_put((rows, entities.places), read, accumulate=True)
         inner = self.intermediate.intermediate_act_fn(inner)
         if self.entity_output is not None:
@@ -120,8 +119,8 @@ class KnowledgeableEncoder(BertEncoder):
     def __init__(self, config: KnowledgeableConfig) -> None:
         super().__init__(config)
         first = config.num_hidden_layers - config.knowledge_layers
-        for place in range(first, config.num_hidden_layers):
-            self.layer[place] = KnowledgeableLayer(config, place)
+        for index in range(first, config.num_hidden_layers):
+            self.layer[index] = KnowledgeableLayer(config, index)
         self.entities = nn.Buffer(torch.zeros(config.entity_count, config.entity_width))
         self.entity_names = nn.Buffer(torch.zeros(config.entity_name_bytes, dtype=torch.uint8))
 
@@ -134,7 +133,7 @@ class KnowledgeableEncoder(BertEncoder):
     ) -> BaseModelOutputWithPastAndCrossAttentions:
         """entity_ids: the entity of each token [B, T], NO_ENTITY for most; None for text without entities."""
         del others
-        entities = None if entity_ids is None else self.embedded(entity_ids)
+        entities = None if entity_ids is None else self.embed(entity_ids)
         for layer in self.layer:
             if isinstance(layer, KnowledgeableLayer):
                 hidden_states, states = layer(hidden_states, attention_mask, entities)
@@ -143,18 +142,18 @@ class KnowledgeableEncoder(BertEncoder):
                 hidden_states = layer(hidden_states, attention_mask)
         return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=hidden_states)
 
-    def embedded(self, entity_ids: Tensor) -> Entities:
+    def embed(self, entity_ids: Tensor) -> Entities:
         """The entities of texts [B, T] with their embeddings."""
         aligned = entity_ids != NO_ENTITY
-        most = max(1, int(aligned.sum(dim=1).max()))
-        places = aligned.int().argsort(dim=1, descending=True, stable=True)[:, :most]
+        max_entities = max(1, int(aligned.sum(dim=1).max()))
+        places = aligned.int().argsort(dim=1, descending=True, stable=True)[:, :max_entities]
         present = aligned.gather(1, places)
         table = self.entities if len(self.entities) else self.entities.new_zeros(1, self.entities.shape[1])
         return Entities(table[entity_ids.gather(1, places).clamp(min=0)], places, present)
 
 
 class KnowledgeableModel(BertModel):
-    """Embeddings, both encoders, and BERT's pooler if it is wanted."""
+    """Embeddings, both encoders, and optionally BERT's pooler."""
 
     config_class = KnowledgeableConfig
 
@@ -201,7 +200,7 @@ class KnowledgeableForMaskedLM(_PredictsEntities, BertForMaskedLM):
 
 
 class KnowledgeableForPreTraining(_PredictsEntities, BertForPreTraining):
-    """Predicts also whether a segment follows another, from the pooled first state (section 3.4)."""
+    """Also predicts whether a segment follows another, from the pooled first state (section 3.4)."""
 
     config_class = KnowledgeableConfig
 
@@ -230,7 +229,7 @@ class KnowledgeableForSequenceClassification(BertForSequenceClassification):
 
 
 # The class of transformers that reads text alone.
-_OF_TEXT: Mapping[type[PreTrainedModel], type[PreTrainedModel]] = {
+_TEXT_CLASSES: Mapping[type[PreTrainedModel], type[PreTrainedModel]] = {
     KnowledgeableForMaskedLM: BertForMaskedLM,
     KnowledgeableForPreTraining: BertForPreTraining,
     KnowledgeableForSequenceClassification: BertForSequenceClassification,
@@ -242,11 +241,11 @@ def text_part(model: PreTrainedModel) -> PreTrainedModel:
     own = {*KnowledgeableConfig.__annotations__, "model_type", "architectures", "_name_or_path"}
     entries = {name: value for name, value in model.config.to_dict().items() if name not in own}
     with no_init_weights():
-        kind = _OF_TEXT[type(model)]
-        made: Any = kind(BertConfig(**entries, architectures=[kind.__name__]))
+        kind = _TEXT_CLASSES[type(model)]
+        bert: Any = kind(BertConfig(**entries, architectures=[kind.__name__]))
     weights = model.state_dict()
-    made.load_state_dict({name: weights[name] for name in made.state_dict()}, assign=True)
-    made.tie_weights()
-    made.eval()
-    text: PreTrainedModel = made
-    return text
+    bert.load_state_dict({name: weights[name] for name in bert.state_dict()}, assign=True)
+    bert.tie_weights()
+    bert.eval()
+    result: PreTrainedModel = bert
+    return result

@@ -1,4 +1,4 @@
-"""An encoder whose tokens see earlier ones only, which its configuration says, so that it does wherever it is used."""
+"""Encoders with a causal mask. It is set in the configuration, so that it applies wherever the model is used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from subgraft.modeling.heads import as_class
 
 
 def left_to_right(model: PreTrainedModel) -> PreTrainedModel:
-    """The encoder with a causal mask, which transformers' modules get when they are constructed.
+    """The encoder with a causal mask. It is constructed again, because transformers' modules read the mask only then.
 
     The result shares the memory of the weights with the model, which must not be used afterwards.
     """

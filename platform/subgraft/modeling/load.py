@@ -33,8 +33,8 @@ _POOLER = "pooler"
 def load_model(model: Path | str, dtype: torch.dtype | None = None, *, next_sentence: bool = False) -> PreTrainedModel:
     """A model from a directory or hub id, on the CPU, in evaluation mode, in its stored type unless `dtype` is set.
 
-    next_sentence: with a head for next sentences that its weights have, also where config.json names another class, as
-    that of bert-base-uncased does.
+    next_sentence: whether to load a head for next sentences that the weights have, even if config.json names another
+    class, as that of bert-base-uncased does.
 
     A LoRA adapter is merged into the model that it names as its base.
 
@@ -51,10 +51,10 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None, *, next_sent
     config = family.completed(read_config(directory), names)
     if next_sentence and family.next_sentence_class and any(NEXT_SENTENCE in name for name in names):
         config = {**config, "architectures": [family.next_sentence_class]}
-    loaded, missing = _read(_class_of(config, family, directory), config, family, directory, dtype)
+    loaded, missing = _load_weights(_class_of(config, family, directory), config, family, directory, dtype)
     if missing:
         what = f"{len(missing)} weights are missing, among them {missing[0]}"
-        raise UserError(what, where=str(directory), hint=_needed(type(loaded), config))
+        raise UserError(what, where=str(directory), hint=_architecture_hint(type(loaded), config))
     family.post_init(loaded)
     return loaded
 
@@ -62,34 +62,36 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None, *, next_sent
 def load_body(model: Path | str, dtype: torch.dtype | None = None) -> PreTrainedModel:
     """The body of a model, for `with_head`: with BERT's pretrained pooler, if the weights include one.
 
-    Weights of heads are not needed, so a checkpoint may have none. An adapter's body, and one whose head every class
-    has, is the whole model. Raises UserError as `load_model` does.
+    Weights of heads are not needed, so a checkpoint may have none. For an adapter, and for a model whose head is part
+    of every class, the complete model is loaded. Raises UserError as `load_model` does.
     """
     directory = require_model(model, body=True)
     config, family = read_config(directory), family_at(directory, str(model), body=True)
     kind = body_class(config)
     if kind is None or family.retained_head or is_adapter(directory):
         return load_model(model, dtype)
-    loaded, missing = _read(kind, family.completed(config, weight_names(directory)), family, directory, dtype)
-    lacking = [name for name in missing if not name.startswith(_POOLER)]
-    if lacking:
-        raise UserError(f"{len(lacking)} weights are missing, among them {lacking[0]}", where=str(directory))
-    if missing:  # transformers drew it, without a seed
+    loaded, missing = _load_weights(kind, family.completed(config, weight_names(directory)), family, directory, dtype)
+    missing_of_body = [name for name in missing if not name.startswith(_POOLER)]
+    if missing_of_body:
+        raise UserError(
+            f"{len(missing_of_body)} weights are missing, among them {missing_of_body[0]}", where=str(directory)
+        )
+    if missing:  # transformers has initialised the pooler, without a seed
         setattr(loaded, _POOLER, None)
     return loaded
 
 
-def _read(
+def _load_weights(
     kind: Any, config: Mapping[str, Any], family: Family, directory: Path, dtype: torch.dtype | None
 ) -> tuple[PreTrainedModel, list[str]]:
     """The model of a directory as a class of transformers, and the names of the weights that it lacks.
 
     config: completed by the family.
     """
-    settings = _settings(kind, {**config}, directory)
-    described = settings.to_dict()
-    require_plausible(directory, count_parameters(described).total + family.computed_numbers(described))
-    with _quietly(), weights_alone(directory, config) as weights:
+    settings = _load_config(kind, {**config}, directory)
+    entries = settings.to_dict()
+    require_plausible(directory, count_parameters(entries).total + family.computed_numbers(entries))
+    with _suppress_output(), weights_alone(directory, config) as weights:
         try:
             loaded, information = kind.from_pretrained(
                 weights,
@@ -110,7 +112,7 @@ def _read(
 
 
 def _class_of(config: Mapping[str, Any], family: Family, directory: Path) -> type[PreTrainedModel]:
-    """transformers' class of the head that config.json names, or the family's, which predicts tokens."""
+    """The class of the head that config.json names, or the family's class, which predicts tokens."""
     try:
         head = head_in(config)
         return family.class_of(config) if head is None else class_with_head(config, head.kind)
@@ -118,33 +120,35 @@ def _class_of(config: Mapping[str, Any], family: Family, directory: Path) -> typ
         raise UserError(error.what, where=str(directory), hint=error.hint) from error
 
 
-def _require_sizes(differing: Iterable[Any], config: Mapping[str, Any], directory: Path) -> None:
-    """Raises UserError for weights of other sizes than the configuration's. differing: transformers' list of them."""
-    for name, stored, described in sorted(differing):
-        what = (
-            f"the weights cannot be loaded: {name} has the size {list(stored)}, and config.json's is {list(described)}"
+def _require_sizes(mismatched: Iterable[Any], config: Mapping[str, Any], directory: Path) -> None:
+    """Raises UserError if sizes of weights differ from the configuration's. mismatched: transformers' list of them."""
+    for name, stored, configured in sorted(mismatched):
+        message = (
+            f"the weights cannot be loaded: {name} has the size {list(stored)}, and config.json's is {list(configured)}"
         )
         head = head_in(config)
-        of_labels = head is not None and described[0] == len(head.labels) != stored[0]
-        hint = f"Its labels (id2label) are {len(head.labels)}, the weights' {stored[0]}." if head and of_labels else ""
-        raise UserError(what, where=str(directory), hint=hint)
+        is_classifier = head is not None and configured[0] == len(head.labels) != stored[0]
+        hint = (
+            f"Its labels (id2label) are {len(head.labels)}, the weights' {stored[0]}." if head and is_classifier else ""
+        )
+        raise UserError(message, where=str(directory), hint=hint)
 
 
-def _needed(kind: type[PreTrainedModel], config: Mapping[str, Any]) -> str:
+def _architecture_hint(kind: type[PreTrainedModel], config: Mapping[str, Any]) -> str:
     """A hint if config.json says that the model is of another class, so that weights are missing."""
     named = config.get("architectures")
     other = named[0] if isinstance(named, list) and named and named[0] != kind.__name__ else None
     return f"config.json says that it is a {other!r:.60}, and a {kind.__name__} is needed." if other else ""
 
 
-def _settings(kind: Any, config: dict[str, Any], directory: Path) -> PreTrainedConfig:
+def _load_config(kind: Any, config: dict[str, Any], directory: Path) -> PreTrainedConfig:
     """transformers' configuration from a validated config.json. Raises UserError if transformers rejects it."""
     try:
-        with _quietly():
-            made: PreTrainedConfig = kind.config_class.from_dict(deepcopy(config))
+        with _suppress_output():
+            loaded: PreTrainedConfig = kind.config_class.from_dict(deepcopy(config))
     except Exception as error:
         raise UserError(f"config.json cannot be used: {error}", where=str(directory)) from error
-    return made
+    return loaded
 
 
 def save_model(model: PreTrainedModel, tokenizers: Mapping[SideName, Tokenizer], directory: Path) -> None:
@@ -158,7 +162,7 @@ def save_model(model: PreTrainedModel, tokenizers: Mapping[SideName, Tokenizer],
 
 def save_without_tokenizers(model: PreTrainedModel, directory: Path) -> None:
     """Write configuration, generation settings and weights; invalid settings are omitted and reported."""
-    with _quietly(), _taken_as_it_is(), _savable_settings(model):
+    with _suppress_output(), _skip_unwrapping(), _savable_settings(model):
         model.save_pretrained(directory)
     for weights in directory.glob("*.safetensors"):
         weights.chmod(0o644)  # safetensors leaves files that only their owner can read
@@ -166,7 +170,7 @@ def save_without_tokenizers(model: PreTrainedModel, directory: Path) -> None:
 
 @contextmanager
 def _savable_settings(model: PreTrainedModel) -> Iterator[None]:
-    """Replace the model's generation settings by savable ones for a while: a model in training still generates."""
+    """Temporarily replace the model's generation settings by savable ones: a model in training still needs its own."""
     own = getattr(model, "generation_config", None)
     if own is None or not model.can_generate():
         yield
@@ -179,10 +183,10 @@ def _savable_settings(model: PreTrainedModel) -> Iterator[None]:
 
 
 @contextmanager
-def _taken_as_it_is() -> Iterator[None]:
-    """transformers saves the model without asking accelerate to unwrap it: nothing is wrapped around it here.
+def _skip_unwrapping() -> Iterator[None]:
+    """Let transformers save models without asking accelerate to unwrap them, because they are never wrapped here.
 
-    Asking would import DeepSpeed: a second of CPU in every worker, and lines on standard output.
+    Asking would import DeepSpeed, which takes a second of CPU time in every worker and prints to standard output.
     """
     unwrap = modeling_utils.unwrap_model
     modeling_utils.unwrap_model = lambda model, recursive=False: model
@@ -193,7 +197,7 @@ def _taken_as_it_is() -> Iterator[None]:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def _suppress_output() -> Iterator[None]:
     """Suppress progress bars and reports on weights; problems are raised as errors."""
     enabled, verbosity = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()
     disabled = logging.root.manager.disable

@@ -1,8 +1,8 @@
 # mypy: allow-untyped-calls
-"""Heads that transformers has no class for: its class of a model with a head, whose head is one of ours.
+"""Heads that transformers has no class for. They replace the head in transformers' class of a model with a head.
 
-config.json has the head's settings as an entry, and model.safetensors its weights next to the body's, so that such a
-model is saved and loaded as all others. transformers itself would load the body alone.
+config.json has an entry with the head's settings, and model.safetensors has its weights next to the body's, so such a
+model is saved and loaded like any other. transformers itself would load only the body.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from subgraft.modeling.families.heads import kind_of_class, own_head_in
 class San(nn.Module):
     """The stochastic answer network (Liu et al., ACL 2019, equations 3 to 5).
 
-    A state s is a weighted mean of the second text's tokens; x is one of the first text's, by attention from s. Each
-    step predicts from (s, x), and s becomes GRU(s, x). As in the authors' code, the first x is attended to from the
-    first s: the paper leaves it open. The outputs are logarithms of the mean of the steps' probabilities.
+    The state s starts as a weighted mean of the second text's tokens; x is a weighted mean of the first text's tokens,
+    by attention from s. Each step predicts from (s, x), and s becomes GRU(s, x). As in the authors' code, the first x
+    is computed from the first s, which the paper does not define. The outputs are the logarithms of the mean of the
+    steps' probabilities.
     """
 
     def __init__(self, settings: SanSettings, width: int, labels: int, dropout: float) -> None:
@@ -39,31 +40,37 @@ class San(nn.Module):
         self.classifier = nn.Linear(4 * width, labels)
 
     def forward(self, layers: tuple[Tensor, ...], mask: Tensor, segments: Tensor) -> Tensor:
-        """layers: [R, T, d] each.  mask: of tokens [R, T].  segments: the text of each token [R, T].  Logits [R, C]."""
+        """The logits [R, C].
+
+        Args:
+            layers: the states of all layers, [R, T, d] each.
+            mask: zero for padding [R, T].
+            segments: the text of each token, 0 or 1 [R, T].
+        """
         states = self.dropout(layers[-1])
-        first, second = (_hidden_but(mask.bool() & (segments == text)) for text in (0, 1))
-        state = _mean(states, self.summary(states).squeeze(-1) + second)
+        first, second = (_additive_mask(mask.bool() & (segments == text)) for text in (0, 1))
+        state = _weighted_mean(states, self.summary(states).squeeze(-1) + second)
         steps = []
         for step in range(self._steps):
-            read = _mean(states, (states @ self.attention(state)[:, :, None]).squeeze(-1) + first)
+            read = _weighted_mean(states, (states @ self.attention(state)[:, :, None]).squeeze(-1) + first)
             features = torch.cat([state, read, (state - read).abs(), state * read], dim=-1)
             steps.append(self.classifier(features).log_softmax(dim=-1))
             if step + 1 < self._steps:
                 state = self.memory(read, state)
-        remain = self.remaining(len(states), states.device)
-        weights = (remain / remain.sum(dim=1, keepdim=True)).log()
+        is_counted = self.remaining(len(states), states.device)
+        weights = (is_counted / is_counted.sum(dim=1, keepdim=True)).log()
         return (torch.stack(steps, dim=1) + weights[:, :, None]).logsumexp(dim=1)
 
     def remaining(self, rows: int, device: torch.device) -> Tensor:
-        """Whether each step's prediction counts, as 0 or 1 [R, K]: in evaluation all, in training at least one.
+        """Whether each step's prediction counts, as 0 or 1 [R, K]: in evaluation all of them, in training at least one.
 
-        One that is drawn remains, and each other one with probability 1 - step_dropout.
+        In training a random step always counts, and each other step with probability 1 - step_dropout.
         """
         if not self.training:
             return torch.ones(rows, self._steps, device=device)
-        remain = torch.rand(rows, self._steps, device=device) >= self._step_dropout
-        drawn = torch.randint(self._steps, (rows, 1), device=device)
-        return remain.scatter(1, drawn, value=True).float()
+        is_counted = torch.rand(rows, self._steps, device=device) >= self._step_dropout
+        always_counted = torch.randint(self._steps, (rows, 1), device=device)
+        return is_counted.scatter(1, always_counted, value=True).float()
 
 
 class Bilstm(nn.Module):
@@ -77,10 +84,10 @@ class Bilstm(nn.Module):
         self.classifier = nn.Linear(2 * settings.width, labels)
 
     def forward(self, layers: tuple[Tensor, ...], mask: Tensor, segments: Tensor) -> Tensor:
-        """As San's; logits of each token [R, T, C], or of the maximum over tokens [R, C]."""
+        """The logits of each token [R, T, C], or of the maximum over tokens [R, C]. The arguments are those of San."""
         del segments
         inputs = self.dropout(torch.cat(layers[-self._layers :], dim=-1))
-        # Backwards too, a text begins at a token of its own: rows are padded on the right.
+        # Rows are padded on the right. Packing makes the backward direction start at the last token of each text.
         packed = pack_padded_sequence(inputs, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False)
         states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=mask.shape[1])
         if not self._of_tokens:
@@ -89,18 +96,18 @@ class Bilstm(nn.Module):
         return logits
 
 
-def _hidden_but(seen: Tensor) -> Tensor:
+def _additive_mask(seen: Tensor) -> Tensor:
     """The mask that is added to attention scores: a very low number at invisible places."""
     return torch.zeros(seen.shape, device=seen.device).masked_fill(~seen, torch.finfo(torch.float32).min)
 
 
-def _mean(states: Tensor, logits: Tensor) -> Tensor:
+def _weighted_mean(states: Tensor, logits: Tensor) -> Tensor:
     """The mean of [R, T, d], by the softmax of [R, T]."""
     return (logits.softmax(dim=-1).to(states.dtype)[:, None, :] @ states).squeeze(1)
 
 
 class _WithOwnHead:
-    """Comes before transformers' class, whose head it replaces."""
+    """A mixin that replaces the head of transformers' class."""
 
     def __init__(self, config: PreTrainedConfig) -> None:
         super().__init__(config)  # type: ignore[call-arg]
@@ -110,7 +117,7 @@ class _WithOwnHead:
                 delattr(model, name)
         if getattr(model.base_model, "pooler", None) is not None:
             model.base_model.pooler = None
-        model.own_head = _made(config, of_tokens=kind_of_class(type(self).__name__) == "tokens")
+        model.own_head = _make_head(config, of_tokens=kind_of_class(type(self).__name__) == "tokens")
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, segments: Tensor | None = None, **inputs: Tensor
@@ -128,7 +135,7 @@ class _WithOwnHead:
             return SequenceClassifierOutput(logits=model.own_head(layers, attention_mask, segments))
 
     def train(self, mode: bool = True) -> Any:
-        """A body that is not trained gives features, without dropout."""
+        """Set the mode; a frozen body stays in evaluation mode, without dropout."""
         model: Any = super().train(mode)  # type: ignore[misc]
         if not any(parameter.requires_grad for parameter in model.base_model.parameters()):
             model.base_model.eval()
@@ -143,10 +150,10 @@ class _WithOwnHead:
             super()._init_weights(module)  # type: ignore[misc]
 
 
-def _made(config: Any, of_tokens: bool) -> nn.Module:
+def _make_head(config: Any, of_tokens: bool) -> nn.Module:
     settings, labels = own_head_in(config.to_dict()), config.num_labels
-    named = (*family_of(config.to_dict()).head_dropout_keys, "hidden_dropout_prob", "dropout")
-    rates = (getattr(config, name, None) for name in named)
+    dropout_keys = (*family_of(config.to_dict()).head_dropout_keys, "hidden_dropout_prob", "dropout")
+    rates = (getattr(config, name, None) for name in dropout_keys)
     dropout = next((float(rate) for rate in rates if rate is not None), 0.0)
     if isinstance(settings, BilstmSettings):
         return Bilstm(settings, config.hidden_size, labels, dropout, of_tokens)
@@ -154,7 +161,7 @@ def _made(config: Any, of_tokens: bool) -> nn.Module:
     return San(settings, config.hidden_size, labels, dropout)
 
 
-# By the name of transformers' class.
+# The classes that were created, by the name of transformers' class.
 _CLASSES: dict[str, type[PreTrainedModel]] = {}
 
 

@@ -37,16 +37,17 @@ LONGEST_PLAIN = 256
 # oneDNN caches the code that it compiles for each shape of a product, by default for 1,024 shapes: hundreds of MiB if
 # every batch has another shape. The shapes of one layer are enough, and as fast.
 _CACHED_SHAPES = "64"
-# bf16 is chosen if it takes at most this share of the time of fp32; a smaller gain does not justify its rounding.
-WORTHWHILE = 0.9
-# If one sentence takes this many times as long in bf16, no batch is measured: it could take minutes. Without
-# instructions for bf16 the product for the gradient of states takes up to 67 times as long (docs/performance.md).
+# bf16 is selected if it takes at most this fraction of the time of fp32: a smaller gain does not justify its rounding.
+MAX_TIME_RATIO = 0.9
+# If one sentence takes this many times as long in bf16, batches are not measured, because they could take minutes. On
+# processors without bf16 instructions the product for the gradient of states takes up to 67 times as long
+# (docs/performance.md).
 HOPELESS = 3.0
 SECONDS = 1.0
-# The tokens of a pass: enough to use the device fully, few enough for a second.
+# The number of tokens in a pass: enough to use the device fully, and few enough for a second.
 TOKENS = {"cpu": 2048, "cuda": 16384}
-# The lengths of sentences, in the order of the passes: in training every batch has another shape, and on a CPU products
-# in bf16 are prepared for each shape.
+# The sentence lengths of successive passes. They differ because in training every batch has another shape, and on a CPU
+# products in bf16 are prepared for each shape.
 LENGTHS = tuple(24 + 7 * number % 17 for number in range(17))
 HEAD = 64
 # The size of a task's vocabulary; each layer is measured with its share of the projection onto it.
@@ -117,20 +118,20 @@ def faster_precision(shape: LayerShape, device: torch.device) -> MeasuredPrecisi
         layer = _Layer(shape).to(device)
         tokens = torch.randn(TOKENS.get(device.type, 2048), shape.width, device=device)
     seconds = _seconds(layer, tokens)
-    chosen: NamedPrecision = "bf16" if seconds["bf16"] <= WORTHWHILE * seconds["fp32"] else "fp32"
-    return MeasuredPrecision(chosen, seconds, device_name(device))
+    faster: NamedPrecision = "bf16" if seconds["bf16"] <= MAX_TIME_RATIO * seconds["fp32"] else "fp32"
+    return MeasuredPrecision(faster, seconds, device_name(device))
 
 
 def _seconds(layer: _Layer, tokens: Tensor) -> dict[NamedPrecision, float]:
     """The shortest time of a pass in each precision, over several sentence lengths; few sentences if bf16 is slow."""
     names: tuple[NamedPrecision, ...] = ("fp32", "bf16")
     sentences = _sentences(tokens, min(LENGTHS) - 1)
-    for name in names:  # libraries are loaded
+    for name in names:  # loads libraries
         _pass(layer, sentences[:1], name)
     seconds = {name: min(_pass(layer, sentences[:1], name) for _ in range(2)) for name in names}
     if seconds["bf16"] > HOPELESS * seconds["fp32"]:
-        fitting = sentences[: max(1, int(SECONDS / seconds["bf16"]))]
-        return {name: _pass(layer, fitting, name) for name in names}
+        sentences_in_time = sentences[: max(1, int(SECONDS / seconds["bf16"]))]
+        return {name: _pass(layer, sentences_in_time, name) for name in names}
     seconds, started, lengths = dict.fromkeys(names, float("inf")), time.perf_counter(), cycle(LENGTHS)
     while time.perf_counter() - started < SECONDS:
         states = _sentences(tokens, next(lengths))
@@ -158,23 +159,23 @@ class _Layer(nn.Module):
     def forward(self, states: Tensor, fused: bool) -> Tensor:
         """[sentences, tokens, width] → a loss."""
         for _ in range(2):  # the code for a shape is compiled once for all layers of a side
-            states = self._passed(states, fused)
+            states = self._forward_layer(states, fused)
         logits: Tensor = self.rows(states).flatten(0, 1).float()
         labels = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
         return functional.cross_entropy(logits, labels)
 
-    def _passed(self, states: Tensor, fused: bool) -> Tensor:
+    def _forward_layer(self, states: Tensor, fused: bool) -> Tensor:
         parts = self.attended(states).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         attention = functional.scaled_dot_product_attention if fused else _attention
-        heard = attention(*parts.unbind(0)).transpose(1, 2).flatten(2)
-        states = functional.layer_norm(states + self.mixed(heard), states.shape[-1:])
+        attended = attention(*parts.unbind(0)).transpose(1, 2).flatten(2)
+        states = functional.layer_norm(states + self.mixed(attended), states.shape[-1:])
         return functional.layer_norm(states + self.outer(functional.gelu(self.inner(states))), states.shape[-1:])
 
 
 def _attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     scores = queries @ keys.transpose(-1, -2) * keys.shape[-1] ** -0.5
-    heard: Tensor = scores.softmax(-1, dtype=torch.float32).to(queries.dtype) @ values
-    return heard
+    attended: Tensor = scores.softmax(-1, dtype=torch.float32).to(queries.dtype) @ values
+    return attended
 
 
 def _pass(layer: _Layer, states: Tensor, precision: NamedPrecision) -> float:
@@ -197,8 +198,8 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         lines = []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.processor() or platform.machine())
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
 
 
 def products_by(device: torch.device, precision: Precision) -> str | None:
@@ -233,15 +234,15 @@ def _onednn_products() -> Iterator[None]:
 
 @cache
 def _onednn_is_faster() -> bool:
-    """Decided by processor type, not by timing, so that a machine always computes the same bytes."""
-    there = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    fitting = there and torch.backends.cpu.get_cpu_capability() == "AVX512" and _made_by_amd()
-    if fitting:
+    """Whether oneDNN is faster. It is decided by processor type, so that a machine always computes the same bytes."""
+    is_available = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    is_candidate = is_available and torch.backends.cpu.get_cpu_capability() == "AVX512" and _is_amd()
+    if is_candidate:
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _CACHED_SHAPES)  # read when oneDNN is first used
-    return fitting and _keeps_fp32()
+    return is_candidate and _keeps_fp32()
 
 
-def _made_by_amd() -> bool:
+def _is_amd() -> bool:
     try:
         return "AuthenticAMD" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:

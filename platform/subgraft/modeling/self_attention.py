@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""Attention weights and values of one self-attention of an encoder-decoder, as a pass computes them."""
+"""Captures the attention weights and values that one self-attention of an encoder-decoder computes."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _CROSS = ("encoder_attn", "EncDecAttention", "crossattention")
 
 @dataclass(frozen=True)
 class Attended:
-    """weights: [B, H, T, T], of each token over those that it reads. values: [B, T, H, d/H]."""
+    """The result of a self-attention. weights: [B, H, T, T], of each token over all tokens.  values: [B, T, H, d/H]."""
 
     weights: Tensor
     values: Tensor
 
 
-class _Reached(Exception):  # noqa: N818 - no error
+class _StopForwardPass(Exception):  # noqa: N818 - no error
     """The layer has been computed, and later ones are not needed."""
 
 
 class AttentionCapture:
     """Runs passes of a model up to a self-attention and returns what it computes.
 
-    The side computes attention without fused kernels from now on, because these return no weights.
+    From then on the side computes attention without fused kernels, because these return no weights.
 
     Args:
         layer: Counted from 1.
@@ -55,8 +55,8 @@ class AttentionCapture:
         if len(attentions) < layer:
             raise UserError(f"no layer {layer} with values of its own in this {model.config.model_type}'s {side}")
         self._attention, self._values = attentions[layer - 1]
-        own: Any = getattr(self._attention, "config", stack.config)  # an assembled model's stack may have a copy
-        own._attn_implementation = "eager"
+        config: Any = getattr(self._attention, "config", stack.config)  # an assembled model's stack may have a copy
+        config._attn_implementation = "eager"
 
     def __call__(self, run: Callable[[], object]) -> Attended:
         """The weights and values of the self-attention in the pass that `run` starts; layers after it are not run."""
@@ -67,12 +67,12 @@ class AttentionCapture:
 
         def stop(module: nn.Module, inputs: Any, output: tuple[Tensor, ...]) -> None:
             seen["weights"] = output[-1]
-            raise _Reached
+            raise _StopForwardPass
 
         hooks = self._values.register_forward_hook(keep_values), self._attention.register_forward_hook(stop)
         try:
             run()
-        except _Reached:
+        except _StopForwardPass:
             pass
         finally:
             for hook in hooks:

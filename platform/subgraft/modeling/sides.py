@@ -1,4 +1,4 @@
-"""A model of any family in memory: the embeddings of its sides, hidden states, and dropout."""
+"""Access to a loaded model of any family: the embeddings of its sides, hidden states, and dropout."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def without_dropout(model: Model) -> Model:
 def set_hidden_dropout(model: nn.Module, rate: float) -> None:
     """Set the dropout of hidden states: `dropout` or `hidden_dropout_prob` of a configuration, and no other rate.
 
-    Dropout of attention weights is recognised by its place: `dropout` or `attn_dropout` of an attention module (but not
-    of T5's layers around an attention). Adapters, whose dropout is in a ModuleDict, are unchanged.
+    Dropout of attention weights is recognised by its name: `dropout` or `attn_dropout` of an attention module (but not
+    of T5's layers around an attention). Adapters, whose dropout is in a ModuleDict, are not changed.
     """
     for module in model.modules():
         if isinstance(module, nn.ModuleDict):
@@ -123,7 +123,7 @@ def replace_tables(model: PreTrainedModel, tables: Mapping[SideName, Tables]) ->
         side(model, name)
     family = family_of(model)
     if is_headed(model):
-        from subgraft.modeling.families.table_replacement import exchange_inputs
+        from subgraft.modeling.families.table_replacement import replace_input_embeddings
 
-        return exchange_inputs(family, model, tables)
+        return replace_input_embeddings(family, model, tables)
     return family.replace_tables(model, tables)

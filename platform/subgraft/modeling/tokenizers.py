@@ -35,36 +35,36 @@ def load_tokenizers(model: Path | str) -> dict[SideName, Tokenizer]:
 
 
 def tokenizers_at(directory: Path, family: Family) -> dict[SideName, Tokenizer]:
-    """The same for a model of this family, whose config.json may be elsewhere."""
-    apart = SIDES if family.has_source else family.sides
-    if all((directory / side).is_dir() for side in apart):
-        return {side: Tokenizer.load(directory / side) for side in apart}
+    """The tokenizer of each side of a model of this family, whose config.json may be in another directory."""
+    separate_sides = SIDES if family.has_source else family.sides
+    if all((directory / side).is_dir() for side in separate_sides):
+        return {side: Tokenizer.load(directory / side) for side in separate_sides}
     published = family.published_tokenizers(directory)
     return published or dict.fromkeys(family.sides, Tokenizer.load(directory))
 
 
 def with_languages(tokenizers: Mapping[SideName, Tokenizer], languages: Mapping[str, str]) -> dict[SideName, Tokenizer]:
-    """The tokenizers with codes for further languages, which follow their old tokens; one for both sides stays one.
+    """Add codes for new languages after the existing tokens; a tokenizer of both sides stays one object.
 
     Args:
-        tokenizers: Of each side; one without codes stays as it is.
-        languages: With the initialiser of each code's embedding, as in `upstream.new_languages`.
+        tokenizers: The tokenizer of each side; a tokenizer without language codes is not changed.
+        languages: The initialiser of each new code's embedding by language, as in `upstream.new_languages`.
 
     Raises:
-        UserError: A language has a code already, its name makes none, it is to start as a language without one, or
-            the model marks no languages.
+        UserError: A language already has a code, its name cannot become a code, its initialiser is a language without a
+            code, or the model has no language codes.
     """
-    grown = {each.fingerprint: each for each in tokenizers.values() if each.languages}
-    if languages and not grown:
+    extended = {each.fingerprint: each for each in tokenizers.values() if each.languages}
+    if languages and not extended:
         raise UserError("the vocabulary has no language codes, so it cannot get a new one")
-    for (fingerprint, old), (language, initialiser) in product(list(grown.items()), languages.items()):
+    for (fingerprint, old), (language, initialiser) in product(list(extended.items()), languages.items()):
         _require_start(old, language, initialiser)
-        grown[fingerprint] = with_codes(grown[fingerprint], [new_code(grown[fingerprint], language)])
-    return {side: grown.get(each.fingerprint, each) for side, each in tokenizers.items()}
+        extended[fingerprint] = with_codes(extended[fingerprint], [new_code(extended[fingerprint], language)])
+    return {side: extended.get(each.fingerprint, each) for side, each in tokenizers.items()}
 
 
 def _require_start(tokenizer: Tokenizer, language: str, initialiser: str) -> None:
-    """Raises UserError if a new language is to start as one that the vocabulary has no code for."""
+    """Raises UserError if the initialiser of a new language is a language that the vocabulary has no code for."""
     if initialiser in (MEAN_OF_CODES, DRAWN_LIKE_CODES):
         return
     try:
@@ -101,8 +101,8 @@ def checkpoint_directions(directory: Path) -> tuple[Languages, ...]:
     """All directions that a model was finetuned on, where its files name them; `checkpoint_languages` is the first."""
     first = checkpoint_languages(directory)
     recipe = object_in((adapter_base(directory) or directory) / "record.json").get("recipe")
-    further = recipe.get("further_directions") if isinstance(recipe, dict) else None
-    pairs = list(further.values()) if isinstance(further, dict) else []
-    named = [each for each in pairs if isinstance(each, dict) and {"source", "target"} <= each.keys()]
-    others = [Languages(source=str(each["source"]), target=str(each["target"])) for each in named]
+    other_directions = recipe.get("further_directions") if isinstance(recipe, dict) else None
+    pairs = list(other_directions.values()) if isinstance(other_directions, dict) else []
+    valid = [each for each in pairs if isinstance(each, dict) and {"source", "target"} <= each.keys()]
+    others = [Languages(source=str(each["source"]), target=str(each["target"])) for each in valid]
     return () if first is None else tuple(dict.fromkeys((first, *others)))

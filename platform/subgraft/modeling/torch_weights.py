@@ -30,7 +30,7 @@ from subgraft.base.limits import CONVERSION_MEMORY, CONVERSION_SECONDS
 from subgraft.base.terminal_escaping import say
 from subgraft.modeling.weights import INDEX, torch_files
 
-# The file as PyTorch reads it, copied tensors, safetensors' bytes, and the allocator's overhead.
+# The copies of a file in memory: PyTorch's, the copied tensors, safetensors' bytes, and the allocator's overhead.
 COPIES_IN_MEMORY = 4
 GIGABYTE = 10**9
 _PR_SET_PDEATHSIG = 1  # from Linux's prctl.h
@@ -45,22 +45,22 @@ _DAMAGED = "It may be damaged, or cut short: compare its size and digest with th
 
 def rewrite(files: Sequence[Path], out: Path) -> None:
     """Write the tensors of each file under the same names, with an index. Raises UserError as `read_tensors` does."""
-    places: dict[str, str] = {}
+    file_of_tensor: dict[str, str] = {}
     for number, path in enumerate(files, 1):
         name = f"model-{number:05d}-of-{len(files):05d}.safetensors"
         tensors = read_tensors(path)
         _write(tensors, out / name, path)
-        places |= dict.fromkeys(tensors, name)
-    (out / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": places}))
+        file_of_tensor |= dict.fromkeys(tensors, name)
+    (out / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": file_of_tensor}))
 
 
 def _write(tensors: Mapping[str, Tensor], target: Path, path: Path) -> None:
     try:
-        save_file(_apart(tensors), target, metadata={"format": "pt"})
+        save_file(_unshared(tensors), target, metadata={"format": "pt"})
     except OSError:
         raise
     except MemoryError as error:
-        raise _refused(path, error) from error
+        raise _load_error(path, error) from error
     except Exception as error:  # a type of numbers or a kind of view that safetensors does not know
         what = f"its tensors cannot be written as safetensors ({type(error).__name__})"
         raise UserError(what, where=str(path), hint="Save the model once with its weights as dense tensors.") from error
@@ -75,7 +75,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         tensors = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # PyTorch's, pickle's, or any other
-        raise _refused(path, error) from error
+        raise _load_error(path, error) from error
     if not isinstance(tensors, Mapping):
         raise UserError("does not contain tensors by name", where=str(path))
     for name, value in tensors.items():
@@ -89,14 +89,14 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     return dict(tensors)
 
 
-def _refused(path: Path, error: Exception) -> UserError:
-    """The error for an unreadable file, without PyTorch's advice to let the file run code."""
-    said = str(error)
-    if isinstance(error, MemoryError) or "allocate memory" in said or "bad_alloc" in said:
+def _load_error(path: Path, error: Exception) -> UserError:
+    """The error for an unreadable file, without PyTorch's advice to allow the file to run code."""
+    message = str(error)
+    if isinstance(error, MemoryError) or "allocate memory" in message or "bad_alloc" in message:
         return UserError("needs more memory than weights of its size", where=str(path), hint=CONVERSION_MEMORY.hint)
-    if named := _GLOBAL.search(said):
-        what, hint = f"it names {named[1]}, which does not create a tensor", _TENSORS_ALONE
-    elif "Weights only load failed" in said:
+    if global_name := _GLOBAL.search(message):
+        what, hint = f"it names {global_name[1]}, which does not create a tensor", _TENSORS_ALONE
+    elif "Weights only load failed" in message:
         what, hint = "it has instructions that do not create tensors", _TENSORS_ALONE
     else:
         what, hint = f"PyTorch did not write this file ({type(error).__name__})", _DAMAGED
@@ -118,10 +118,12 @@ def _require_plain(name: str, tensor: Tensor, path: Path) -> None:
 
 def _require_no_growth(tensors: Mapping[str, Tensor], path: Path, size: int) -> None:
     """Raises UserError if the tensors are larger than the file, or their copies in safetensors many times larger."""
-    storages: dict[int, Any] = {one.untyped_storage().data_ptr(): one.untyped_storage() for one in tensors.values()}
-    there, written = sum(one.nbytes() for one in storages.values()), sum(map(_bytes, tensors.values()))
-    if there > size or written > MOST_NAMES * size:
-        what = f"its tensors have {max(there, written):,} bytes, and the file {size:,}"
+    storages: dict[int, Any] = {
+        storage.untyped_storage().data_ptr(): storage.untyped_storage() for storage in tensors.values()
+    }
+    stored, written = sum(storage.nbytes() for storage in storages.values()), sum(map(_bytes, tensors.values()))
+    if stored > size or written > MOST_NAMES * size:
+        what = f"its tensors have {max(stored, written):,} bytes, and the file {size:,}"
         hint = f"Save the model once uncompressed; the same numbers may have {MOST_NAMES} names at most."
         raise UserError(what, where=str(path), hint=hint)
 
@@ -130,15 +132,15 @@ def _bytes(tensor: Tensor) -> int:
     return tensor.numel() * tensor.element_size()
 
 
-def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Each tensor contiguous in separate memory, as safetensors requires."""
     seen: set[int] = set()
-    apart: dict[str, Tensor] = {}
+    unshared: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         shares = tensor.untyped_storage().data_ptr() in seen
         seen.add(tensor.untyped_storage().data_ptr())
-        apart[name] = tensor.clone(memory_format=torch.contiguous_format) if shares else tensor.contiguous()
-    return apart
+        unshared[name] = tensor.clone(memory_format=torch.contiguous_format) if shares else tensor.contiguous()
+    return unshared
 
 
 def largest(files: Sequence[Path]) -> int:
@@ -167,8 +169,8 @@ def end_with_parent(parent: int) -> None:
 def limit_processor_time(seconds: int) -> None:
     """Let the system end this process with SIGXCPU after this many more seconds of CPU time."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    most = int(used.ru_utime + used.ru_stime) + 1 + seconds
-    resource.setrlimit(resource.RLIMIT_CPU, (most, most + _GRACE_SECONDS))
+    limit = int(used.ru_utime + used.ru_stime) + 1 + seconds
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + _GRACE_SECONDS))
 
 
 def limit_memory(size: int) -> None:
@@ -176,8 +178,8 @@ def limit_memory(size: int) -> None:
     if not _STATUS.exists():
         return
     (used,) = (line.split()[1] for line in _STATUS.read_text().splitlines() if line.startswith("VmData:"))
-    most = int(used) * 1024 + size
-    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    limit = int(used) * 1024 + size
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
 def main() -> int:

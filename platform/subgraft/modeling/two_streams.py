@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""XLNet's two streams of states, by transformers' XLNetModel (Yang et al., NeurIPS 2019, section 2.3, equations 12–16).
+"""XLNet's two streams of states (Yang et al., NeurIPS 2019, section 2.3, equations 12–16), computed by transformers.
 
 A hook before each layer adds two features that XLNetModel lacks: a memory that only some rows have, and rows that are
 read backwards.
@@ -21,7 +21,8 @@ CONTEXT = -1
 class Memory(NamedTuple):
     """States of earlier blocks, without gradient.
 
-    states: [L, m, B, d], those that each layer reads, next to the block last.  absent: which a row lacks, bool [B, m].
+    states: the states that each layer reads [L, m, B, d]; the last ones are next to the block.  absent: the states that
+    a row lacks, bool [B, m].
     """
 
     states: Tensor
@@ -31,8 +32,8 @@ class Memory(NamedTuple):
 class Streams(NamedTuple):
     """States of both streams.
 
-    content: [B, T, d], each of a token that has been seen.  query: [B, M, d], each of a place whose token has not.
-    below: the content stream's states that each layer reads [L, B, T, d].
+    content: the states of tokens, which have seen their own token [B, T, d].  query: the states of targets, which have
+    not [B, M, d].  below: the states of the content stream that each layer reads [L, B, T, d].
     """
 
     content: Tensor
@@ -41,10 +42,10 @@ class Streams(NamedTuple):
 
 
 def permutation_mask(ranks: Tensor) -> Tensor:
-    """Which position i may not see which j, bool [B, i, j].
+    """Whether position i must not see position j, bool [B, i, j].
 
-    ranks: [B, T], places in the order of prediction. A target sees the context and the targets before it; the context,
-    of rank CONTEXT, sees itself only.
+    ranks: the position of each token in the order of prediction, or CONTEXT [B, T]. A target sees the context and
+    earlier targets; the context sees only itself.
     """
     seen_by = ranks[:, :, None]
     target = ranks[:, None, :]
@@ -81,8 +82,8 @@ def two_streams(
         backwards: Which rows are in reversed order [B]: their relative positions have the other sign.
         memory: Of earlier blocks.
     """
-    with _adjusted(model, backwards, memory):
-        made = model(
+    with _adjusted_layers(model, backwards, memory):
+        outputs = model(
             **inputs,
             attention_mask=attention_mask,
             token_type_ids=token_type_ids,
@@ -92,12 +93,12 @@ def two_streams(
             use_mems=False,
             output_hidden_states=True,
         )
-    contents = made.hidden_states[::2]
-    return Streams(contents[-1], made.last_hidden_state, torch.stack([each.detach() for each in contents[:-1]]))
+    contents = outputs.hidden_states[::2]
+    return Streams(contents[-1], outputs.last_hidden_state, torch.stack([each.detach() for each in contents[:-1]]))
 
 
 def content_stream(model: Any, inputs: Mapping[str, Tensor], attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
-    """States [B, T, d] where every position sees every other."""
+    """States [B, T, d] if every position sees all others."""
     states: Tensor = model(
         **inputs, attention_mask=attention_mask, token_type_ids=token_type_ids, use_mems=False
     ).last_hidden_state
@@ -105,20 +106,21 @@ def content_stream(model: Any, inputs: Mapping[str, Tensor], attention_mask: Ten
 
 
 @contextmanager
-def _adjusted(model: Any, backwards: Tensor, memory: Memory | None) -> Iterator[None]:
-    """For a while, layers hide memory that a row lacks, and read some rows backwards.
+def _adjusted_layers(model: Any, backwards: Tensor, memory: Memory | None) -> Iterator[None]:
+    """In this context, layers mask memory that a row lacks, and read some rows backwards.
 
-    A relative position is the sines of a distance and then its cosines: of the opposite distance, sines change sign.
+    A relative position is encoded by the sines of a distance, followed by its cosines. For the opposite distance, the
+    sines change sign.
     """
     sign = torch.ones(1, len(backwards), model.d_model, dtype=model.dtype, device=backwards.device)
     sign[:, :, : model.d_model // 2] -= 2 * backwards.to(model.dtype)[None, :, None]
 
-    def adjust(layer: nn.Module, positional: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        named["r"] = named["r"] * sign
+    def adjust(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        kwargs["r"] = kwargs["r"] * sign
         if memory is not None:
             for name in ("attn_mask_h", "attn_mask_g"):
-                named[name] = _hiding(named[name], memory.absent)
-        return positional, named
+                kwargs[name] = _hide_absent(kwargs[name], memory.absent)
+        return args, kwargs
 
     hooks = [layer.register_forward_pre_hook(adjust, with_kwargs=True) for layer in model.layer]
     try:
@@ -128,8 +130,8 @@ def _adjusted(model: Any, backwards: Tensor, memory: Memory | None) -> Iterator[
             hook.remove()
 
 
-def _hiding(mask: Tensor, absent: Tensor) -> Tensor:
-    """An attention mask [T, m + T, B, 1] that also hides absent memory."""
+def _hide_absent(mask: Tensor, absent: Tensor) -> Tensor:
+    """The attention mask [T, m + T, B, 1], which also hides absent memory."""
     size = absent.shape[1]
     hidden = absent.T.to(mask.dtype)[None, :, :, None].expand(mask.shape[0], -1, -1, -1)
     return torch.cat([torch.maximum(mask[:, :size], hidden), mask[:, size:]], dim=1)

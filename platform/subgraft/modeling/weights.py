@@ -28,7 +28,7 @@ WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 TORCH_WEIGHTS, TORCH_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 # No folders, no parent directories, no hidden files.
 _PLAIN = re.compile(r"\w[\w.-]*")
-# With fewer weights than this share of the configuration's, most would be random.
+# If the configuration has more than this many times the parameters of the files, most weights would be random.
 _LARGEST_SHARE_MISSING = 4
 _ALWAYS_ALLOWED = 1 << 26
 ADAPTER = "adapter_config.json"
@@ -55,9 +55,9 @@ _FORMS = (
 def weight_files(directory: Path, called: str = "") -> tuple[Path, ...]:
     """The files with a model's weights: model.safetensors, or those that its index names.
 
-    called: how the user names the model; by default as its directory.
+    called: the user's name for the model; by default its directory.
 
-    Raises UserError where there are none, or the index names anything but safetensors in this folder.
+    Raises UserError if there are none, or if the index refers to anything but safetensors in this folder.
     """
     if (directory / WEIGHTS).is_file():
         return (directory / WEIGHTS,)
@@ -110,10 +110,10 @@ def read_index(path: Path) -> Mapping[str, str]:
 
 
 def require_plausible(directory: Path, numbers: int) -> None:
-    """Raises UserError if the files contain so few of the configuration's `numbers` that most would be random."""
-    held = sum(map(_held, weight_files(directory)))
-    if numbers > _LARGEST_SHARE_MISSING * held + _ALWAYS_ALLOWED:
-        what = f"config.json describes {numbers:,} parameters and positions, the weights hold {held:,}"
+    """Raises UserError if the files have so few of the configuration's `numbers` that most weights would be random."""
+    stored = sum(map(_count_parameters, weight_files(directory)))
+    if numbers > _LARGEST_SHARE_MISSING * stored + _ALWAYS_ALLOWED:
+        what = f"config.json describes {numbers:,} parameters and positions, the weights hold {stored:,}"
         raise UserError(f"the weights cannot be loaded: {what}", where=str(directory))
 
 
@@ -127,7 +127,7 @@ def require_adapter_weights(adapter: Path) -> Path:
 
 @contextmanager
 def weights_alone(directory: Path, config: Mapping[str, Any]) -> Iterator[Path]:
-    """A folder with nothing but the checked weights, their index, the configuration, and how the model generates."""
+    """A folder with only the checked weights, their index, the configuration, and the generation settings."""
     files: dict[str, Path | str] = {path.name: path for path in weight_files(directory)}
     generation = directory / "generation_config.json"
     if generation.is_file():
@@ -141,13 +141,13 @@ def weights_alone(directory: Path, config: Mapping[str, Any]) -> Iterator[Path]:
         yield folder
 
 
-def _held(path: Path) -> int:
+def _count_parameters(path: Path) -> int:
     """The number of parameters in a file."""
     return sum(map(math.prod, _shapes(path).values()))
 
 
 def _shapes(path: Path) -> dict[str, Sequence[int]]:
-    """The shape of each tensor in a file, by its header, whose sizes and offsets safetensors checks."""
+    """The shape of each tensor in a file, from its header, whose sizes and offsets safetensors validates."""
     try:
         with safe_open(path, framework="numpy") as stored:
             return {name: stored.get_slice(name).get_shape() for name in stored.keys()}  # noqa: SIM118
@@ -155,16 +155,16 @@ def _shapes(path: Path) -> dict[str, Sequence[int]]:
         raise UserError(f"the weights cannot be loaded: {error}", where=str(path.parent)) from error
 
 
-def other_form(place: Path, called: str = "") -> UserError | None:
+def other_form(path: Path, called: str = "") -> UserError | None:
     """The error for a directory or file that is recognised as another format; None if it is not recognised.
 
-    called: how the user names it; by default as its path.
+    called: the user's name for it; by default its path.
     """
-    where = called or str(place)
-    if (place / ADAPTER).is_file():
-        return _adapter(read_object(place / ADAPTER), where)
+    where = called or str(path)
+    if (path / ADAPTER).is_file():
+        return _adapter(read_object(path / ADAPTER), where)
     for form in _FORMS:
-        matches = [place] if place.is_file() and place.match(form.pattern) else sorted(place.glob(form.pattern))
+        matches = [path] if path.is_file() and path.match(form.pattern) else sorted(path.glob(form.pattern))
         if matches:
             return UserError(f"this is {form.what} ({matches[0].name})", where=where, hint=form.hint)
     return None
@@ -172,11 +172,11 @@ def other_form(place: Path, called: str = "") -> UserError | None:
 
 def _adapter(config: dict[str, Any], where: str) -> UserError:
     kind, base = str(config.get("peft_type") or "")[:40], config.get("base_model_name_or_path")
-    of = f" of {base[:100]}" if isinstance(base, str) and base else ""
+    base_suffix = f" of {base[:100]}" if isinstance(base, str) and base else ""
     if kind.upper() == "LORA":
-        named = "a LoRA adapter"
+        kind_of_adapter = "a LoRA adapter"
         hint = f"`subgraft convert {where} --base MODEL --out DIR` merges it into its model: give the result."
     else:
-        named = f"a PEFT adapter ({kind})" if kind else "a PEFT adapter"
+        kind_of_adapter = f"a PEFT adapter ({kind})" if kind else "a PEFT adapter"
         hint = "Only LoRA adapters can be merged (`subgraft convert`). Give the directory of a whole model."
-    return UserError(f"this is {named}{of}, not a whole model", where=where, hint=hint)
+    return UserError(f"this is {kind_of_adapter}{base_suffix}, not a whole model", where=where, hint=hint)

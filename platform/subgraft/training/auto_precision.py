@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from subgraft.base import json_io
 from subgraft.base.files import make_private
 from subgraft.config.training import NamedPrecision, TrainingSettings
-from subgraft.modeling.precision import WORTHWHILE, LayerShape, MeasuredPrecision, device_name, faster_precision
+from subgraft.modeling.precision import MAX_TIME_RATIO, LayerShape, MeasuredPrecision, device_name, faster_precision
 from subgraft.training.context import Context, Json
 from subgraft.training.objectives.distributed import rank_and_world
 
@@ -73,7 +73,7 @@ def _warn_if_slow(model: PreTrainedModel, context: Context) -> None:
     device = torch.device("cpu")
     measured = _measure(LayerShape.of(model), device, context)
     factor = measured.seconds["bf16"] / measured.seconds["fp32"]
-    if factor > 1 / WORTHWHILE and _is_first_report(measured, context):
+    if factor > 1 / MAX_TIME_RATIO and _is_first_report(measured, context):
         context.warn(
             f"precision: bf16 takes {factor:.1f} times as long as fp32 on this processor ({measured.device}); "
             "with precision: auto the faster one is used"

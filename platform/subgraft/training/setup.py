@@ -187,7 +187,7 @@ def _before_update_hook(
     def begin(step: int) -> None:
         set_dropout(step)
         if step and step % every == 0:
-            with engine.whole():
+            with engine.gathered_parameters():
                 if is_writer():
                     save(step)
 

@@ -15,7 +15,7 @@ from subgraft.modeling.conditioning.sources import (
     NoSource,
     Source,
     TextSource,
-    padded,
+    pad_sources,
     row_counts,
 )
 from toys import german, german_tokenizer
@@ -24,10 +24,10 @@ from toys import german, german_tokenizer
 def test_sources_are_padded_with_a_mask() -> None:
     tokenizer = german_tokenizer()
     encoded = TextSource(tokenizer).encode(german()[:3])
-    inputs, mask = padded(encoded)
+    inputs, mask = pad_sources(encoded)
     assert mask.sum(1).tolist() == [len(tokenizer.encode(line)) + 1 for line in german()[:3]]
     assert inputs[0][mask[0] == 1][-1] == tokenizer.special["eos"] and (inputs[mask == 0] == 0).all()
-    rows, mask = padded(FeatureSource(2).encode([np.ones((3, 2)), np.ones((1, 2))]))
+    rows, mask = pad_sources(FeatureSource(2).encode([np.ones((3, 2)), np.ones((1, 2))]))
     assert rows.shape == (2, 3, 2) and rows.dtype == torch.float32 and mask.tolist() == [[1, 1, 1], [1, 0, 0]]
 
 
@@ -36,7 +36,7 @@ def test_a_text_is_cut_and_a_model_without_a_source_reads_nothing() -> None:
     whole, cut = (TextSource(tokenizer, most).encode(german()[:3]) for most in (None, 4))
     assert [rows.tolist() for rows in cut] == [[*rows[:3], tokenizer.special["eos"]] for rows in whole]
     assert row_counts(cut).tolist() == [4, 4, 4] and len(cut[1:]) == 2
-    inputs, mask = padded(NoSource().encode(german()[:3]))
+    inputs, mask = pad_sources(NoSource().encode(german()[:3]))
     assert inputs.shape == mask.shape == (3, 0)
 
 

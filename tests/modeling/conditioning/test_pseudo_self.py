@@ -11,7 +11,7 @@ from torch.nn.functional import gelu, layer_norm
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from sourced import FEATURES, language_model, settings, some_features
-from subgraft.modeling.conditioning.conditional_model import ConditionalModel, conditioned, described
+from subgraft.modeling.conditioning.conditional_model import ConditionalModel, conditional_config, conditioned
 from subgraft.modeling.conditioning.variant import Memory
 
 
@@ -85,6 +85,6 @@ def test_new_parameters_at_the_sizes_of_the_paper(
     config = GPT2Config(n_layer=layers, n_head=heads, n_embd=width)
     with torch.device("meta"):
         alone = GPT2LMHeadModel(config)
-        model = ConditionalModel(described(config, settings(variant)))
+        model = ConditionalModel(conditional_config(config, settings(variant)))
     encoder = (FEATURES + 1) * width + 2 * width
     assert model.num_parameters() - alone.num_parameters() == count + encoder

@@ -20,7 +20,7 @@ from subgraft.modeling.conditioning.sources import FeatureSource
 from subgraft.modeling.families import family_named
 from subgraft.modeling.inference.write_text import Writer
 from subgraft.subwords.vocabulary.learn import learn
-from subgraft.training.objectives.causal import begin_with
+from subgraft.training.objectives.causal import set_bos_token
 from subgraft.training.objectives.conditioned import SourcedLines, SourcedLoss
 
 WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -49,7 +49,7 @@ def test_three_images_of_digits_are_written_in_words(tmp_path: Path) -> None:
     untrained = family_named("gpt2").build(shape, tokenizer, tokenizer, 1)
     bundle = Bundle(conditioned(untrained, settings, seed=1), tokenizer, tokenizer)
     separator = tokenizer.special["eos"]
-    begin_with(bundle.model, separator)
+    set_bos_token(bundle.model, separator)
     features = FeatureSource(64 + PLACES).encode(Features.open(tmp_path / "train.safetensors", examples=len(train)))
     _train(SourcedLoss(bundle.model), SourcedLines(train, features, bundle, separator, 32), steps=400)
     bundle.save(tmp_path / "model")

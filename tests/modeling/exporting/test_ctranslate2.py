@@ -35,7 +35,7 @@ from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import NOTEWORTHY, QUANTIZATIONS, TOLERANCE, export_ctranslate2
 from subgraft.modeling.families import family_of
-from subgraft.modeling.inference.ctranslate2_directory import SETTINGS, ExportedModel, is_exported, names
+from subgraft.modeling.inference.ctranslate2_directory import SETTINGS, ExportedModel, is_exported, token_names
 from subgraft.modeling.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator
 from subgraft.pipeline.stages.continuation import continuer
 from subgraft.pipeline.stages.measurements import translator
@@ -158,11 +158,11 @@ def test_what_must_not_be_written_is_not(tmp_path: Path) -> None:
 
 def test_every_row_has_a_name_of_its_own() -> None:
     tokenizer = german_tokenizer()
-    result = names(tokenizer, len(tokenizer) + 3)
+    result = token_names(tokenizer, len(tokenizer) + 3)
     assert result[: len(tokenizer)] == tokenizer.pieces
     assert len(set(result)) == len(tokenizer) + 3
     with pytest.raises(UserError, match="rows"):
-        names(tokenizer, len(tokenizer) - 1)
+        token_names(tokenizer, len(tokenizer) - 1)
 
 
 def test_an_export_that_computes_something_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,7 +97,7 @@ def test_a_row_is_divided_into_the_sentences_before_and_the_own_one() -> None:
 
 
 def rows_of(texts: list[str], translate: ContextTranslator) -> tuple[torch.Tensor, torch.Tensor]:
-    encoded, _ = translate._encoded(texts)
+    encoded, _ = translate._encode_sources(texts)
     return translate._padded(encoded, translate._source.special["pad"])
 
 

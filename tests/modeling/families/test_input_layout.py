@@ -10,7 +10,7 @@ import transformers
 from published import CHECKPOINTS, english
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import InputLayout, family_of
-from subgraft.modeling.families.input_layout import ROOM
+from subgraft.modeling.families.input_layout import DEFAULT_MAX_LENGTH
 from toys import german_tokenizer
 
 PAIRED = (
@@ -68,7 +68,9 @@ def test_a_vocabulary_of_ones_own_gets_its_own_ids(tmp_path: Path) -> None:
     """The layout is looked up by role: a model of another vocabulary need not be loaded for it."""
     tokenizer = german_tokenizer()
     layout = family_of({"model_type": "t5"}).input_layout({"model_type": "t5"}, tokenizer, None)
-    assert layout == InputLayout((), (tokenizer.special["eos"],), (tokenizer.special["eos"],), False, ROOM)
+    assert layout == InputLayout(
+        (), (tokenizer.special["eos"],), (tokenizer.special["eos"],), False, DEFAULT_MAX_LENGTH
+    )
 
 
 def test_what_does_not_fit_is_cut() -> None:

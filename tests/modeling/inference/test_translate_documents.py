@@ -73,10 +73,10 @@ def test_inputs_are_those_of_training() -> None:
     bundle = untrained()
     examples, translate = examples_of(bundle), translator(bundle)
     for index, (begin, end) in enumerate(pairwise(examples.bounds.tolist())):
-        ((ids,), _) = translate._encoded(["\n".join(source for source, _ in PAIRS[begin:end])])
+        ((ids,), _) = translate._encode_sources(["\n".join(source for source, _ in PAIRS[begin:end])])
         assert ids == examples.example(index, 0).source
     texts = ["\n".join(source for source, _ in PAIRS[begin:end]) for begin, end in zip([0, 2], [2, 4], strict=True)]
-    encoded, spoken = translate._encoded(texts)
+    encoded, spoken = translate._encode_sources(texts)
     end, code = bundle.encoder.special["eos"], bundle.encoder.languages["en_XX"]
     for ids, sources in zip(encoded, (PAIRS[:2], PAIRS[2:4]), strict=True):
         first, second = bundle.encoder.encode_batch([source for source, _ in sources])
@@ -116,7 +116,7 @@ def test_a_block_has_the_sentences_that_fit_and_never_none() -> None:
     for tokens in (8, 30, 60):
         blocks = translate.blocks(document, tokens)
         assert [line for block in blocks for line in block.split("\n")] == document
-        encoded, _ = translate._encoded(blocks)
+        encoded, _ = translate._encode_sources(blocks)
         assert all(len(ids) <= tokens or "\n" not in block for ids, block in zip(encoded, blocks, strict=True))
     assert translator(bundle).translate([[], ["..."]], 20)[0] == []
 

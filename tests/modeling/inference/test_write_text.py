@@ -14,7 +14,7 @@ from subgraft.config.conditioning import ClassSourceSettings, ConditioningSettin
 from subgraft.config.evaluation import DrawSettings, MeasurementSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import conditioned
-from subgraft.modeling.conditioning.sources import ClassSource, padded
+from subgraft.modeling.conditioning.sources import ClassSource, pad_sources
 from subgraft.modeling.inference.prompts import added_text
 from subgraft.modeling.inference.write_text import Writer
 from toys import german_tokenizer, gpt2
@@ -41,7 +41,7 @@ def _sources(count: int) -> list[np.ndarray]:
 def test_searches_are_those_of_transformers(beam: int, ngrams: int | None) -> None:
     bundle, sources = _bundle(), _sources(2)
     write = Writer(bundle, MeasurementSettings(beam=beam, no_repeat_ngrams=ngrams), max_tokens=20)
-    source, mask = padded(sources)
+    source, mask = pad_sources(sources)
     model: Any = bundle.model
     inputs = {} if ngrams is None else {"no_repeat_ngram_size": ngrams}
     early = {"early_stopping": True} if beam > 1 else {}

@@ -75,7 +75,7 @@ def test_entities_stay_at_their_mentions_in_both_segments(objective: MaskedEntit
         assert isinstance(whole, PairExample) and isinstance(example.text, PairExample)
         assert whole.second == example.text.second and whole.tokens[0] == CLS
         assert whole.tokens[whole.second - 1] == SEP == whole.tokens[-1]
-        for place, at in example.wanted.items():
+        for place, at in example.targets.items():
             name = names()[example.candidates[at]]
             last = whole.second - 1 if place < whole.second else len(whole.tokens) - 1
             read = tokenizer.decode(whole.tokens[place : min(place + len(tokenizer.encode(name)), last)])
@@ -100,7 +100,7 @@ def test_half_of_the_second_segments_follow_and_examples_are_functions_of_the_ep
 def test_generators_and_dev_text_have_pairs_too(objective: MaskedEntitiesObjective) -> None:
     view = objective.view("decoder")
     assert view.sequence_weights == {NEXT_SENTENCE: 1.0}
-    rebuilt = view.rebuilt(view.original(0, 0), [40, 41, SEP, 42])
+    rebuilt = view.rebuild(view.original(0, 0), [40, 41, SEP, 42])
     assert isinstance(rebuilt, PairExample) and rebuilt.types == [0, 0, 0, 0, 1, 1]
     scores = objective.dev_scores()
     assert scores is not None and 0 <= scores()[ACCURACY] <= 100

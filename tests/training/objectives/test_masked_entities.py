@@ -71,7 +71,7 @@ def test_mentions_in_what_is_cut_off_are_left_out() -> None:
     whole, cut = entity_sentences(), entity_sentences(max_length=6)
     for index in range(20):
         example = cut.example(index, 0)
-        assert max(example.wanted, default=0) <= 4
+        assert max(example.targets, default=0) <= 4
         assert len(example.candidates) <= len(whole.example(index, 0).candidates)
         assert cut.batch(np.array([index]), 0).entity_ids.shape[1] <= 6
 
@@ -101,7 +101,7 @@ def test_the_entities_loss_is_a_softmax_over_those_of_the_sentence() -> None:
     assert not probabilities[absent].any()
     torch.testing.assert_close(probabilities.sum(dim=1), torch.ones(count))
     alone = [i for i in range(len(LINES)) if len(sentences.example(i, 0).candidates) == 1]
-    assert all(not sentences.example(i, 0).wanted for i in alone)
+    assert all(not sentences.example(i, 0).targets for i in alone)
 
 
 def test_the_tokens_loss_is_that_of_the_model_with_labels() -> None:
@@ -121,7 +121,7 @@ def test_a_hidden_entity_is_read_nowhere() -> None:
     checked = 0
     for index in range(30):
         example = sentences.example(index, 0)
-        hidden = {example.candidates[at] for place, at in example.wanted.items() if place not in example.read}
+        hidden = {example.candidates[at] for place, at in example.targets.items() if place not in example.read}
         hidden -= set(example.read.values())
         if not hidden or not example.read:
             continue

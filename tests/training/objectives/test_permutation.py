@@ -84,7 +84,7 @@ def test_single_tokens_are_predicted_everywhere_alike(factor: int, size: int, co
 
 def test_every_order_is_as_likely(corpus: Corpus) -> None:
     permuted, rng = objective(corpus, {"partial_prediction": 1}).permutation, np.random.default_rng(2)
-    orders = Counter(tuple(permuted.permuted(permuted.whole([7, 8, 9, 10]), rng).ranks) for _ in range(6000))
+    orders = Counter(tuple(permuted.permute_targets(permuted.whole([7, 8, 9, 10]), rng).ranks) for _ in range(6000))
     assert set(orders) == {(*order, CONTEXT, CONTEXT) for order in permutations(range(4))}
     assert same(orders, 24), "special tokens are context"
 
@@ -158,10 +158,10 @@ def test_what_is_read_backwards_begins_with_its_last_token() -> None:
 
 
 def test_segments_end_with_sep_and_the_whole_with_cls(corpus: Corpus) -> None:
-    laid = objective(corpus, ALL).permutation.laid_out(Segments([7, 8], [9], follows=True))
+    laid = objective(corpus, ALL).permutation.lay_out(Segments([7, 8], [9], follows=True))
     assert laid.tokens == [7, 8, SEP, 9, SEP, CLS] and laid.types == [0, 0, 0, 1, 1, 2]
     assert laid.text == [0, 1, 3] and laid.follows is True
-    foreign = objective(corpus, ALL).permutation.laid_out(Segments([7, 8], [9], follows=False))
+    foreign = objective(corpus, ALL).permutation.lay_out(Segments([7, 8], [9], follows=False))
     assert foreign.text == [0, 1] and foreign.follows is False
 
 

@@ -33,8 +33,8 @@ def test_a_generators_view_changes_the_sentence_alone() -> None:
     view = Seq2SeqView(examples, "decoder", (1, 1))
     example = examples.example(0, 0)
     body = view.body(example)
-    assert body.tokens == TOKENIZER.encode(PAIRS[0][1]) and (body.begins, body.around) == (1, 2)
-    changed = view.rebuilt(example, [50, 51])
+    assert body.tokens == TOKENIZER.encode(PAIRS[0][1]) and (body.start, body.around) == (1, 2)
+    changed = view.rebuild(example, [50, 51])
     assert changed.target == [CODE, 50, 51, END] and changed.target_body == 2
     batch = Simulator(view, TOKENIZER, ResegmentationSettings(merge_rate=0.4, split_rate=0.3), 10, 1).batch(
         np.arange(12), 0

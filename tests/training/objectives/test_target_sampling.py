@@ -175,13 +175,13 @@ def test_neighbours_are_those_of_an_exhaustive_search(monkeypatch: pytest.Monkey
     for token, near in zip(tokens.tolist(), neighbours.tolist(), strict=True):
         products = [float(table[token] @ row) for row in table]
         assert sorted(near) == sorted(sorted(range(50), key=lambda i: -products[i])[:6])
-    index = NearestTokens.searched(table, tokens, 6, Alone())
+    index = NearestTokens.search(table, tokens, 6, Alone())
     marks = torch.zeros(50, dtype=torch.bool)
     marks[[7, 49]] = True
-    assert set(index.around(marks).nonzero().flatten().tolist()) == set(neighbours[[2, 8]].flatten().tolist())
+    assert set(index.neighbours_of(marks).nonzero().flatten().tolist()) == set(neighbours[[2, 8]].flatten().tolist())
     marks[8] = True
     with pytest.raises(ValueError, match="were not searched"):
-        index.around(marks)
+        index.neighbours_of(marks)
 
 
 def test_noise_contrast_is_the_logistic_regression_it_is_named_for() -> None:

@@ -17,7 +17,7 @@ from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.understanding.inputs import TextEncoder, model_inputs
-from subgraft.training.understanding.sequences import EntityTyping, RelationClassification, marked
+from subgraft.training.understanding.sequences import EntityTyping, RelationClassification, insert_marks
 from toys import SHAPE, bert, build_bert, cased_tokenizer, english
 
 ONE, TWO = names()[3], names()[8]
@@ -47,7 +47,7 @@ def test_the_marked_entities_are_at_their_first_tokens() -> None:
 
 
 def test_marks_around_entities_say_where_these_begin() -> None:
-    text, entities = marked("Oslo in Norway", [((8, 14), "#"), ((0, 4), "@")])
+    text, entities = insert_marks("Oslo in Norway", [((8, 14), "#"), ((0, 4), "@")])
     assert text == "@ Oslo @ in # Norway #"
     assert [(text[start : start + len(name)], name) for start, name in entities] == [("Oslo",) * 2, ("Norway",) * 2]
 

@@ -21,7 +21,7 @@ from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.understanding.inputs import TextEncoder
 from subgraft.training.understanding.registry import LABELLED_TASKS
-from subgraft.training.understanding.sequences import marked
+from subgraft.training.understanding.sequences import insert_marks
 from subgraft.training.understanding.spans import SpanExtraction
 from subgraft.training.understanding.tags import Tagging, pieces_of_words
 from subgraft.training.understanding.task import Split
@@ -138,7 +138,7 @@ def test_answers_are_found_in_text_of_all_characters(longest: int, forwards: boo
         sure = task.predictions(certain(split), split)
         wanted = [answers[0] if answers else "" for answers in split.references]
         fits = [
-            any(example.target[0] != window.nowhere for example, window in of_one)
+            any(example.target[0] != window.no_answer_position for example, window in of_one)
             for of_one in _by_question(split, len(wanted))
         ]
         judged = zip(sure.predicted, wanted, fits, strict=True)
@@ -163,7 +163,7 @@ def test_a_model_that_reads_forwards_says_at_the_end_that_there_is_no_answer(tmp
     unanswered = [place for place, answers in enumerate(split.references) if not answers]
     for example, window in zip(split.examples, split.details.windows, strict=True):
         last = len(example.rows[0].tokens) - 1
-        assert window.nowhere == last >= window.tokens.stop and len(example.rows[0].tokens) <= 24
+        assert window.no_answer_position == last >= window.tokens.stop and len(example.rows[0].tokens) <= 24
         assert example.rows[0].tokens[last] == tokenizer.special["eos"]
         assert window.question not in unanswered or example.target == (last, last)
 
@@ -207,11 +207,11 @@ def _one_question(passage: str, ends: list[int], logits: FloatArray) -> Split:
 
 
 def test_marks_of_entities_that_touch_or_contain_each_other_are_nested() -> None:
-    assert marked("head tail", [((0, 4), "@"), ((5, 9), "#")]).text == "@ head @ # tail #"
-    assert marked("東京都", [((0, 2), "@"), ((2, 3), "#")]).text == "@ 東京 @# 都 #"
-    assert marked("東京都", [((2, 3), "@"), ((0, 2), "#")]).text == "# 東京 #@ 都 @"
-    assert marked("New York", [((0, 8), "@"), ((0, 3), "#")]).text == "@ # New # York @"
-    assert marked("New York", [((4, 8), "@"), ((0, 8), "#")]).text == "# New @ York @ #"
+    assert insert_marks("head tail", [((0, 4), "@"), ((5, 9), "#")]).text == "@ head @ # tail #"
+    assert insert_marks("東京都", [((0, 2), "@"), ((2, 3), "#")]).text == "@ 東京 @# 都 #"
+    assert insert_marks("東京都", [((2, 3), "@"), ((0, 2), "#")]).text == "# 東京 #@ 都 @"
+    assert insert_marks("New York", [((0, 8), "@"), ((0, 3), "#")]).text == "@ # New # York @"
+    assert insert_marks("New York", [((4, 8), "@"), ((0, 8), "#")]).text == "# New @ York @ #"
 
 
 @pytest.mark.parametrize("name", ["relation-classification", "entity-typing"])

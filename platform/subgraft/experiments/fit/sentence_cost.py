@@ -13,7 +13,7 @@ import torch
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of
-from subgraft.modeling.inference.search import searched
+from subgraft.modeling.inference.search import generate_ids
 from subgraft.modeling.sides import side
 from subgraft.orchestration.estimates.memory_estimate import FP32, Dimensions
 
@@ -78,7 +78,7 @@ def _write(bundle: Bundle, ids: torch.Tensor, length: int) -> None:
         1 if bundle.model.config.is_encoder_decoder else ids.shape[1]
     )  # min_length and max_length count these too
     with torch.inference_mode():
-        searched(
+        generate_ids(
             bundle.model,
             input_ids=ids,
             attention_mask=torch.ones_like(ids),

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""A language model with a source: for transformers, an encoder-decoder whose decoder is the language model."""
+"""A language model with a source, which transformers treats as an encoder-decoder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from subgraft.modeling.conditioning import source_encoders
 from subgraft.modeling.conditioning.copying import CopyHead, TargetStates
 from subgraft.modeling.conditioning.variant import Memory
 from subgraft.modeling.conditioning.variants import CLASSES, variant
-from subgraft.modeling.families.family import capped, logit_cap
+from subgraft.modeling.families.family import logit_cap, softcap
 
 
 class ConditionalConfig(PreTrainedConfig):
@@ -66,7 +66,7 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
 
     Attributes:
         source: Encodes the source.
-        variant: The way in which the language model reads the source.
+        variant: How the language model reads the source.
         language_model: Reads and predicts the target.
         copying: The head that copies source tokens, if any.
     """
@@ -84,8 +84,8 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
         self.language_model: PreTrainedModel = AutoModelForCausalLM.from_config(config.language_model)
         self._is_frozen = conditioning.VARIANTS[settings.variant].frozen
         self.variant = variant(settings, config.language_model)
-        self.variant.settle(self.language_model)
-        self.source = _encoder(settings, config.language_model, self.language_model)
+        self.variant.prepare_modules(self.language_model)
+        self.source = _make_source_encoder(settings, config.language_model, self.language_model)
         copying, width = settings.copying, int(config.language_model.hidden_size)
         self.copying = None if copying is None else CopyHead(width, copying.threshold)
         self.post_init()
@@ -120,13 +120,13 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
         return self.source
 
     def read(self, source: Tensor, mask: Tensor) -> Memory:
-        """The encoded source. source: its tensor [B, S] or [B, S, k]. mask: [B, S]."""
+        """Encode a source. source: its tensor [B, S] or [B, S, k].  mask: [B, S]."""
         return _memory(self.source(source, mask), mask)
 
     def target_states(
         self, memory: Memory, cache: EncoderDecoderCache | None = None, selected: bool = False, **inputs: Tensor
     ) -> TargetStates:
-        """States of target tokens given an encoded source. selected: see `CopyHead.forward`."""
+        """The states of target tokens given an encoded source. selected: see `CopyHead.forward`."""
         top = self.states(memory, cache, **inputs)
         return TargetStates(top, None if self.copying is None else self.copying(top, memory, selected))
 
@@ -149,7 +149,7 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
     ) -> Seq2SeqLMOutput:
         """Logits [B, T, V] for generation; for a model that copies, log-probabilities, which a softmax does not change.
 
-        Only tokens that the content selector chooses are copied, if there is one.
+        With a content selector, only the tokens that it selects are copied.
 
         Args:
             input_ids: The source's tensor [B, S] or [B, S, k].
@@ -170,9 +170,9 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
         memory = _memory(encoded, attention_mask)
         target = self.target_states(memory, cache, selected=True, input_ids=decoder_input_ids)
         logits = self.language_model.get_output_embeddings()(target.top)
-        logits = capped(logits, logit_cap(self.config.language_model))
+        logits = softcap(logits, logit_cap(self.config.language_model))
         if target.copied is not None:
-            logits = target.copied.mixed(logits.to(target.copied.attention.dtype).log_softmax(-1))
+            logits = target.copied.mixture_log_probabilities(logits.to(target.copied.attention.dtype).log_softmax(-1))
         return Seq2SeqLMOutput(logits=logits, past_key_values=cache, encoder_last_hidden_state=encoded[0])
 
 
@@ -181,7 +181,7 @@ def _memory(encoded: source_encoders.EncodedSource, mask: Tensor) -> Memory:
     return Memory(states, mask, getattr(encoded, "tokens", None))
 
 
-def _encoder(
+def _make_source_encoder(
     settings: ConditioningSettings, config: PreTrainedConfig, language_model: PreTrainedModel
 ) -> source_encoders.SourceEncoder:
     source, width = settings.source, int(config.hidden_size)
@@ -203,13 +203,17 @@ def _encoder(
     return source_encoders.SourceTable(language_model)
 
 
-def described(language_model: PreTrainedConfig, settings: ConditioningSettings) -> ConditionalConfig:
+def conditional_config(language_model: PreTrainedConfig, settings: ConditioningSettings) -> ConditionalConfig:
     """The configuration of a language model with a source. Raises UserError if it does not support the variant."""
-    own = deepcopy(language_model)
-    CLASSES[settings.variant].prepare(own)
-    ids: dict[str, Any] = {f"{role}_token_id": getattr(own, f"{role}_token_id", None) for role in ("bos", "eos", "pad")}
+    language_model_config = deepcopy(language_model)
+    CLASSES[settings.variant].prepare(language_model_config)
+    ids: dict[str, Any] = {
+        f"{role}_token_id": getattr(language_model_config, f"{role}_token_id", None) for role in ("bos", "eos", "pad")
+    }
     ids["decoder_start_token_id"] = ids["bos_token_id"]
-    return ConditionalConfig(language_model=own.to_dict(), conditioning=settings.model_dump(mode="json"), **ids)
+    return ConditionalConfig(
+        language_model=language_model_config.to_dict(), conditioning=settings.model_dump(mode="json"), **ids
+    )
 
 
 def conditioned(
@@ -228,7 +232,7 @@ def conditioned(
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = ConditionalModel(described(language_model.config, settings))
+        model = ConditionalModel(conditional_config(language_model.config, settings))
     if model.variant.pretrained:
         loaded = model.language_model.load_state_dict(language_model.state_dict(), strict=False)
         assert not loaded.unexpected_keys

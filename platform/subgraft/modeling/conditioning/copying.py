@@ -16,12 +16,13 @@ from torch.nn.functional import logsigmoid
 
 from subgraft.modeling.conditioning.variant import Memory
 
-# The logarithm of a probability that underflows to exactly 0, with finite gradients.
-NOTHING = -1e30
+# Stands for log 0: its exponential underflows to exactly 0, but gradients stay finite.
+LOG_ZERO = -1e30
 # g starts at 0.88: outputs start close to the pretrained language model's, and rare tokens can still be copied.
-GENERATES = 2.0
-# A selector starts by choosing one token in twenty: few tokens are copied from a text much longer than its target.
-SELECTED = -3.0
+INITIAL_GATE_BIAS = 2.0
+# A selector starts by selecting one token in twenty, because few tokens are copied from a source that is much longer
+# than its target.
+INITIAL_SELECTOR_BIAS = -3.0
 
 
 @dataclass(frozen=True)
@@ -45,15 +46,15 @@ class Copied:
     def log_likelihood(self, generated: Tensor, labels: Tensor) -> Tensor:
         """log P of labels [B, T], given their log-likelihoods `generated` [B, T] under the language model."""
         matches = self.tokens[:, None] == labels[..., None]
-        copied = self.attention.masked_fill(~matches, NOTHING).logsumexp(-1)
+        copied = self.attention.masked_fill(~matches, LOG_ZERO).logsumexp(-1)
         return torch.logaddexp(self.generates + generated, self.copies + copied)
 
-    def mixed(self, generated: Tensor) -> Tensor:
-        """log P of the whole vocabulary [B, T, V], given the language model's, `generated` [B, T, V]."""
-        places = self.tokens[:, None].expand_as(self.attention)
-        mass = torch.zeros_like(generated).scatter_add(-1, places, self.attention.exp().to(generated.dtype))
+    def mixture_log_probabilities(self, generated: Tensor) -> Tensor:
+        """log P of all tokens of the vocabulary [B, T, V], given their log-probabilities `generated` [B, T, V]."""
+        token_ids = self.tokens[:, None].expand_as(self.attention)
+        mass = torch.zeros_like(generated).scatter_add(-1, token_ids, self.attention.exp().to(generated.dtype))
         tiny = torch.finfo(mass.dtype).tiny
-        copied = mass.clamp_min(tiny).log().where(mass > 0, mass.new_tensor(NOTHING))
+        copied = mass.clamp_min(tiny).log().where(mass > 0, mass.new_tensor(LOG_ZERO))
         return torch.logaddexp(self.generates[..., None] + generated, self.copies[..., None] + copied)
 
 
@@ -72,12 +73,12 @@ class CopyHead(nn.Module):
         self.query = nn.Linear(width, width)
         self.gate = nn.Linear(width, 1)
         nn.init.zeros_(self.gate.weight)
-        nn.init.constant_(self.gate.bias, GENERATES)
+        nn.init.constant_(self.gate.bias, INITIAL_GATE_BIAS)
         self.threshold = threshold
         self.selector = None if threshold is None else nn.Linear(width, 1)
         if self.selector is not None:
             nn.init.zeros_(self.selector.weight)
-            nn.init.constant_(self.selector.bias, SELECTED)
+            nn.init.constant_(self.selector.bias, INITIAL_SELECTOR_BIAS)
 
     def forward(self, top: Tensor, memory: Memory, selected: bool = False) -> Copied:
         """The copy distribution; nothing is copied from an empty source.
@@ -89,15 +90,15 @@ class CopyHead(nn.Module):
         """
         assert memory.tokens is not None
         scores = self.query(top) @ memory.states.transpose(1, 2) / math.sqrt(top.shape[-1])
-        exact = torch.promote_types(scores.dtype, torch.float32)
+        dtype = torch.promote_types(scores.dtype, torch.float32)
         visible = memory.mask.bool()
-        selection = None if self.selector is None else self.selector(memory.states.detach()).squeeze(-1).to(exact)
+        selection = None if self.selector is None else self.selector(memory.states.detach()).squeeze(-1).to(dtype)
         if selected and selection is not None:
             visible = visible & (selection.sigmoid() > self.threshold)
-        attention = scores.to(exact).masked_fill(~visible[:, None], NOTHING).log_softmax(-1)
-        gate, some = self.gate(top).squeeze(-1).to(exact), visible.any(1, keepdim=True)
-        generates = logsigmoid(gate).where(some, gate.new_zeros(()))
-        copies = logsigmoid(-gate).where(some, gate.new_tensor(NOTHING))
+        attention = scores.to(dtype).masked_fill(~visible[:, None], LOG_ZERO).log_softmax(-1)
+        gate, has_source = self.gate(top).squeeze(-1).to(dtype), visible.any(1, keepdim=True)
+        generates = logsigmoid(gate).where(has_source, gate.new_zeros(()))
+        copies = logsigmoid(-gate).where(has_source, gate.new_tensor(LOG_ZERO))
         return Copied(generates, copies, attention, memory.tokens, selection)
 
 

@@ -17,8 +17,8 @@ from subgraft.modeling.conditioning.variant import Memory
 class SourceDecoder(nn.Module):
     """Pre-norm layers of self-attention, cross-attention to the source, and a feed-forward part.
 
-    It maps states [B, T, width] to states of the same shape. first: the index in the cache of its first layer, after
-    the language model's layers.
+    It maps states [B, T, width] to states of the same shape. first: the index of its first layer in the cache, which
+    follows the language model's layers.
     """
 
     def __init__(self, width: int, memory: int, layers: int, heads: int, dropout: float, first: int) -> None:
@@ -35,9 +35,9 @@ class SourceDecoder(nn.Module):
 
 
 class _Layer(nn.Module):
-    def __init__(self, width: int, memory: int, heads: int, dropout: float, place: int) -> None:
+    def __init__(self, width: int, memory: int, heads: int, dropout: float, layer_index: int) -> None:
         super().__init__()
-        self._heads, self._place = heads, place
+        self._heads, self._layer_index = heads, layer_index
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
         self.own = nn.Linear(width, 3 * width)
         self.own_output = nn.Linear(width, width)
@@ -54,35 +54,37 @@ class _Layer(nn.Module):
         return hidden + fed
 
     def _attend(self, hidden: Tensor, cache: EncoderDecoderCache | None) -> Tensor:
-        query, key, value = (self._split(part) for part in self.own(hidden).chunk(3, -1))
+        query, key, value = (self._split_heads(part) for part in self.own(hidden).chunk(3, -1))
         if cache is not None:
             own_cache = cache.self_attention_cache
-            # generate makes a cache of as many layers as the language model has.
-            own_cache.layers.extend(DynamicLayer() for _ in range(len(own_cache.layers), self._place + 1))
-            key, value = own_cache.update(key, value, self._place)
+            # `generate` creates a cache with as many layers as the language model has.
+            own_cache.layers.extend(DynamicLayer() for _ in range(len(own_cache.layers), self._layer_index + 1))
+            key, value = own_cache.update(key, value, self._layer_index)
         length, seen = query.shape[2], key.shape[2]
         visible = torch.ones(length, seen, dtype=torch.bool, device=query.device).tril(seen - length)
-        return self._joined(self.own_output, scaled_dot_product_attention(query, key, value, attn_mask=visible))
+        return self._merge_heads(self.own_output, scaled_dot_product_attention(query, key, value, attn_mask=visible))
 
     def _attend_to_source(self, hidden: Tensor, memory: Memory) -> Tensor:
-        key, value = (self._split(part) for part in self.source(memory.states).chunk(2, -1))
+        key, value = (self._split_heads(part) for part in self.source(memory.states).chunk(2, -1))
         visible = memory.mask.bool()[:, None, None]
-        query = self._split(self.query(hidden))
-        added = self._joined(self.source_output, scaled_dot_product_attention(query, key, value, attn_mask=visible))
+        query = self._split_heads(self.query(hidden))
+        added = self._merge_heads(
+            self.source_output, scaled_dot_product_attention(query, key, value, attn_mask=visible)
+        )
         # A completely masked source adds nothing.
         return added.where(visible.any(-1), added.new_zeros(()))
 
-    def _split(self, states: Tensor) -> Tensor:
+    def _split_heads(self, states: Tensor) -> Tensor:
         split: Tensor = states.unflatten(-1, (self._heads, -1)).transpose(1, 2)
         return split
 
-    def _joined(self, output: nn.Module, attended: Tensor) -> Tensor:
+    def _merge_heads(self, output: nn.Module, attended: Tensor) -> Tensor:
         joined: Tensor = output(attended.transpose(1, 2).flatten(2))
         return joined
 
 
 def sinusoids(start: int, length: int, width: int, device: torch.device) -> Tensor:
     """Sinusoidal positions [length, width] from `start` on, of any length (Vaswani et al., 2017, section 3.5)."""
-    places = torch.arange(start, start + length, device=device, dtype=torch.float32)[:, None]
+    positions = torch.arange(start, start + length, device=device, dtype=torch.float32)[:, None]
     rates = torch.exp(torch.arange(0, width, 2, device=device, dtype=torch.float32) * (-math.log(10000.0) / width))
-    return torch.stack([(places * rates).sin(), (places * rates).cos()], -1).flatten(1)[:, :width]
+    return torch.stack([(positions * rates).sin(), (positions * rates).cos()], -1).flatten(1)[:, :width]

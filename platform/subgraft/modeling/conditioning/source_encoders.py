@@ -47,10 +47,10 @@ class TextEncoder(SourceEncoder):
         super().__init__()
         self.table = nn.Embedding(vocabulary, width)
         nn.init.normal_(self.table.weight, std=width**-0.5)
-        self.layers = _stack(width, layers, heads, dropout)
+        self.layers = _make_layers(width, layers, heads, dropout)
 
     def states(self, inputs: Tensor, mask: Tensor) -> Tensor:
-        return _encoded(self.layers, self.table(inputs) * math.sqrt(self.table.embedding_dim), mask)
+        return _encode(self.layers, self.table(inputs) * math.sqrt(self.table.embedding_dim), mask)
 
 
 class SourceTable(SourceEncoder):
@@ -78,10 +78,10 @@ class TrainedTextEncoder(SourceEncoder):
         super().__init__()
         self.table = SourceTable(language_model)
         self.norm = nn.LayerNorm(width)
-        self.layers = _stack(width, layers, heads, dropout)
+        self.layers = _make_layers(width, layers, heads, dropout)
 
     def states(self, inputs: Tensor, mask: Tensor) -> Tensor:
-        return _encoded(self.layers, self.norm(self.table.states(inputs, mask)), mask)
+        return _encode(self.layers, self.norm(self.table.states(inputs, mask)), mask)
 
 
 class PretrainedTextEncoder(SourceEncoder):
@@ -96,13 +96,13 @@ class PretrainedTextEncoder(SourceEncoder):
         config = AutoConfig.for_model(model["model_type"], **entries)
         build: Any = AutoModel
         self.encoder = encoder_of(build.from_config(config))
-        if hasattr(self.encoder, "pooler"):  # it reads the first state only
+        if hasattr(self.encoder, "pooler"):  # its output is not used
             self.encoder.pooler = None
         self.read = nn.Linear(states, width)
         self.norm = nn.LayerNorm(width)
 
     def states(self, inputs: Tensor, mask: Tensor) -> Tensor:
-        # A completely masked source is visible, as in `_encoded`.
+        # A completely masked source is visible, as in `_encode`.
         visible = mask | (mask == 0).all(1, keepdim=True)
         encoded = self.encoder(input_ids=inputs, attention_mask=visible).last_hidden_state
         rows: Tensor = self.norm(self.read(encoded))
@@ -143,25 +143,25 @@ class FeatureEncoder(SourceEncoder):
         return rows
 
 
-def _stack(width: int, layers: int, heads: int, dropout: float) -> nn.TransformerEncoder:
+def _make_layers(width: int, layers: int, heads: int, dropout: float) -> nn.TransformerEncoder:
     layer = nn.TransformerEncoderLayer(
         width, heads, 4 * width, dropout, activation="gelu", batch_first=True, norm_first=True
     )
     return nn.TransformerEncoder(layer, layers, nn.LayerNorm(width), enable_nested_tensor=False)
 
 
-def _encoded(layers: nn.TransformerEncoder, embedded: Tensor, mask: Tensor) -> Tensor:
+def _encode(layers: nn.TransformerEncoder, embedded: Tensor, mask: Tensor) -> Tensor:
     """Top states [B, S, d] of embedded tokens [B, S, d]; positions are added here."""
-    placed = embedded + sinusoids(0, embedded.shape[1], embedded.shape[2], embedded.device)
-    hidden = mask == 0
-    # A completely masked source is visible: a softmax needs a value, and the result is not read.
-    hidden = hidden & ~hidden.all(1, keepdim=True)
-    encoded: Tensor = layers(placed, src_key_padding_mask=hidden)
+    with_positions = embedded + sinusoids(0, embedded.shape[1], embedded.shape[2], embedded.device)
+    is_padding = mask == 0
+    # A completely masked source is visible, because a softmax over nothing is NaN. The result is not used.
+    is_padding = is_padding & ~is_padding.all(1, keepdim=True)
+    encoded: Tensor = layers(with_positions, src_key_padding_mask=is_padding)
     return encoded
 
 
 def memory_mask(mask: Tensor, states: Tensor) -> Tensor:
-    """The mask of encoded rows, if an encoder makes several rows of one row of the source."""
+    """The mask of encoded rows, if the encoder outputs several rows for each row of the source."""
     if states.shape[1] == mask.shape[1]:
         return mask
     return torch.repeat_interleave(mask, states.shape[1] // mask.shape[1], dim=1)

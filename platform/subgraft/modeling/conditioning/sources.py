@@ -54,14 +54,14 @@ class TextSource:
         sequences = encode(values, self.tokenizer).sequences
         cut = sequences if self._room is None else sequences.cut(self._room)
 
-        def made(place: int) -> np.ndarray:
-            return np.array([*self._beginning, *cut[place], *self._ending], dtype=np.int64)
+        def encode_one(index: int) -> np.ndarray:
+            return np.array([*self._beginning, *cut[index], *self._ending], dtype=np.int64)
 
-        return EncodedSources(cut.lengths + self._around, made)
+        return EncodedSources(cut.lengths + self._around, encode_one)
 
 
 class ClassSource:
-    """One of some classes, by its label."""
+    """A class, by its label."""
 
     def __init__(self, classes: Sequence[str]) -> None:
         if len(set(classes)) != len(classes):
@@ -85,28 +85,28 @@ class FeatureSource:
     def encode(self, values: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         """The validated features; those in a file are read on access."""
         if not isinstance(values, Features):
-            for place, rows in enumerate(values):
+            for index, rows in enumerate(values):
                 if not isinstance(rows, np.ndarray):
                     hint = "Give matrices, or a safetensors file of them (--features)."
                     raise UserError("this model reads features, not text", hint=hint)
-                self._require(place, rows.shape)
+                self._check_shape(index, rows.shape)
                 if not np.isfinite(rows).all():
-                    raise UserError(f"features of example {place} contain NaN or infinity")
+                    raise UserError(f"features of example {index} contain NaN or infinity")
             return [rows.astype(np.float32) for rows in values]
         if len(values):
             longest = int(np.argmax(values.counts))
             try:
-                self._require(longest, (int(values.counts[longest]), values.width))
+                self._check_shape(longest, (int(values.counts[longest]), values.width))
             except UserError as error:
                 raise UserError(error.what, where=str(values.path), hint=error.hint) from None
         return values
 
-    def _require(self, place: int, shape: tuple[int, ...]) -> None:
+    def _check_shape(self, index: int, shape: tuple[int, ...]) -> None:
         fits = len(shape) == 2 and shape[1] == self.features and 0 < shape[0] <= (self.rows or shape[0])
         if not fits:
-            what = f"features of example {place} (counted from 0) are of the shape {list(shape)}"
-            most = "any n above 0" if self.rows is None else f"n from 1 to {self.rows}"
-            raise UserError(what, hint=f"The model reads [n, {self.features}], {most}.")
+            message = f"features of example {index} (counted from 0) are of the shape {list(shape)}"
+            row_limit = "any n above 0" if self.rows is None else f"n from 1 to {self.rows}"
+            raise UserError(message, hint=f"The model reads [n, {self.features}], {row_limit}.")
 
 
 class NoSource:
@@ -131,7 +131,7 @@ class EncodedSources(Sequence[np.ndarray]):
     def __getitem__(self, index: slice) -> list[np.ndarray]: ...
     def __getitem__(self, index: int | slice) -> np.ndarray | list[np.ndarray]:
         if isinstance(index, slice):
-            return [self._make(place) for place in range(len(self))[index]]
+            return [self._make(index) for index in range(len(self))[index]]
         return self._make(range(len(self))[index])
 
 
@@ -142,14 +142,14 @@ def row_counts(encoded: Sequence[np.ndarray]) -> np.ndarray:
     )
 
 
-def padded(encoded: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
+def pad_sources(encoded: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
     """Encoded sources as one tensor [B, S] or [B, S, k], padded with zeros at the end, and its mask [B, S]."""
     rows = list(encoded)
     longest = max(map(len, rows))
     inputs = np.zeros((len(rows), longest, *rows[0].shape[1:]), dtype=rows[0].dtype)
     mask = np.zeros((len(rows), longest), dtype=np.int64)
-    for place, own in enumerate(rows):
-        inputs[place, : len(own)], mask[place, : len(own)] = own, 1
+    for row, values in enumerate(rows):
+        inputs[row, : len(values)], mask[row, : len(values)] = values, 1
     return torch.from_numpy(inputs), torch.from_numpy(mask)
 
 
@@ -172,31 +172,32 @@ class Sourced:
         return self if count is None or count >= len(self.texts) else self.take(np.arange(count))
 
     def shuffled(self, seed: int) -> Sourced:
-        """The same texts, each with the source of another, drawn once."""
+        """The same texts, each with the source of a random other one."""
         return Sourced(self.texts, self.take(np.random.default_rng(seed).permutation(len(self.texts))).sources)
 
     def costs(self) -> np.ndarray | None:
-        """The size of each source [n] in a batch that is counted in characters, whether or not a model reads it.
+        """The cost of each source [n] in a batch whose size is counted in characters.
 
-        The characters of a text, or the rows of features; None for classes, which are not counted.
+        The characters of a text, or the rows of features; None for classes, which cost nothing. A source counts even
+        if the model does not read it.
         """
         if isinstance(self.sources, Features):
             return self.sources.counts
         return np.array([len(text) + 1 for text in self.sources]) if isinstance(self.sources, Text) else None
 
     def turned(self, by: int) -> Sourced:
-        """The same segments, rotated by this many places."""
+        """The same segments, rotated by this number of positions."""
         return self.take(np.roll(np.arange(len(self.texts)), -by))
 
     def in_words(self) -> list[str]:
-        """Each source on a line, for people."""
+        """Each source as a line of text, for reports."""
         if isinstance(self.sources, Features):
             counts = enumerate(self.sources.counts.tolist())
             return [f"features of example {place}: {count} rows of {self.sources.width}" for place, count in counts]
         return list(self.sources)
 
     def take(self, places: np.ndarray) -> Sourced:
-        """The segments at these places [n], in this order."""
+        """The segments with these indices [n], in this order."""
         if isinstance(self.sources, Text | Features):
             return Sourced(self.texts.take(places), self.sources.take(places))
         return Sourced(self.texts.take(places), [self.sources[place] for place in places.tolist()])

@@ -43,7 +43,7 @@ class Memory:
 
 
 class Variant(nn.Module, ABC):
-    """A way for a language model to read a source: its new parameters, without the language model's.
+    """The base of variants. It has the new parameters with which a language model reads a source.
 
     config: the language model's configuration.
 
@@ -62,8 +62,8 @@ class Variant(nn.Module, ABC):
         Raises UserError for a model that does not support the variant.
         """
 
-    def settle(self, language_model: PreTrainedModel) -> None:
-        """Arrange the modules of a language model that was built from such a configuration."""
+    def prepare_modules(self, language_model: PreTrainedModel) -> None:
+        """Adapt the modules of a language model that was built from a prepared configuration."""
 
     @abstractmethod
     def states(
@@ -81,25 +81,25 @@ def input_embeddings(language_model: PreTrainedModel, inputs: dict[str, Any]) ->
     return language_model.get_input_embeddings()(inputs["input_ids"]) if embedded is None else embedded
 
 
-def length_of(inputs: dict[str, Any]) -> tuple[int, int]:
+def batch_shape(inputs: dict[str, Any]) -> tuple[int, int]:
     """B and T of `input_ids` or `inputs_embeds`."""
     tensor: Tensor = next(iter(inputs.values()))
     return tensor.shape[0], tensor.shape[1]
 
 
-def attended(memory: Memory, targets: int) -> Tensor:
+def mask_of_source_and_target(memory: Memory, targets: int) -> Tensor:
     """The mask [B, S + targets] of a source and the target tokens after it, all of which are visible."""
     return torch.cat([memory.mask, memory.mask.new_ones(len(memory.mask), targets)], dim=1)
 
 
-def all_targets(cache: EncoderDecoderCache | None, inputs: dict[str, Any]) -> Tensor:
-    """The mask [B, T so far] of a target, all of it visible: padding follows the tokens whose states are read."""
+def target_mask(cache: EncoderDecoderCache | None, inputs: dict[str, Any]) -> Tensor:
+    """The mask of the target tokens so far [B, T]. All are visible: padding follows the tokens that are used."""
     seen = 0 if cache is None else cache.get_seq_length()
-    count, length = length_of(inputs)
+    count, length = batch_shape(inputs)
     tensor: Tensor = next(iter(inputs.values()))
     return torch.ones(count, seen + length, dtype=torch.long, device=tensor.device)
 
 
-def own_cache(cache: EncoderDecoderCache | None) -> DynamicCache:
-    """The keys and values of the target so far; an empty cache without one."""
+def target_cache(cache: EncoderDecoderCache | None) -> DynamicCache:
+    """The cache of the target's keys and values; an empty one if there is no cache."""
     return DynamicCache() if cache is None else cache.self_attention_cache

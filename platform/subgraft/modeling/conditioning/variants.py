@@ -1,6 +1,6 @@
-"""The variants, ways of conditioning a language model: a class each with its new parameters, and their table.
+"""The variants, which are ways to condition a language model on a source: a class for each, and their registry.
 
-All but simple fusion are those of Ziegler et al. (2019).
+All but simple fusion are from Ziegler et al. (2019).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from subgraft.modeling.conditioning.variant import (
     Heads,
     Memory,
     Variant,
-    all_targets,
-    attended,
+    batch_shape,
     input_embeddings,
-    length_of,
-    own_cache,
+    mask_of_source_and_target,
+    target_cache,
+    target_mask,
 )
 
 
@@ -36,9 +36,9 @@ def _states_after_source(
     positions: Tensor,
     inputs: Mapping[str, Tensor],
 ) -> Tensor:
-    """Top hidden states of inputs whose keys and values follow the source's. targets: how many, with earlier ones."""
+    """Top states of inputs whose keys and values follow the source's. targets: the number of target tokens so far."""
     top: Tensor = language_model.base_model(
-        attention_mask=attended(memory, targets),
+        attention_mask=mask_of_source_and_target(memory, targets),
         position_ids=positions,
         past_key_values=keys,
         use_cache=True,
@@ -52,15 +52,15 @@ class Prepend(Variant):
 
     It has no new parameters except the source encoder's, and none at all if that is the model's embeddings.
 
-    Positions count source and target, which together must not exceed the model's limit. Padding follows the source's
-    rows and is not counted in positions.
+    Positions count source and target, which together must not exceed the model's limit. Padding follows the rows of the
+    source and has no positions.
     """
 
     def states(
         self, language_model: PreTrainedModel, memory: Memory, cache: EncoderDecoderCache | None, **inputs: Tensor
     ) -> Tensor:
-        keys, rows = own_cache(cache), memory.states.shape[1]
-        first, (_, length) = keys.get_seq_length() == 0, length_of(inputs)
+        keys, rows = target_cache(cache), memory.states.shape[1]
+        first, (_, length) = keys.get_seq_length() == 0, batch_shape(inputs)
         seen = 0 if first else keys.get_seq_length() - rows
         device = memory.mask.device
         positions = memory.mask.sum(1, keepdim=True) + torch.arange(seen, seen + length, device=device)
@@ -74,7 +74,7 @@ class Prepend(Variant):
 
 
 # The standard deviation of GPT-2's own projections: scores and values of the source start near zero.
-SCALE = 0.02
+INIT_STD = 0.02
 
 
 class PseudoSelf(Variant):
@@ -83,8 +83,8 @@ class PseudoSelf(Variant):
     PSA(X, Y) = softmax((Y W_q) [X U_k; Y W_k]^T / sqrt(d_h)) [X U_v; Y W_v], in every layer; only U is new.
 
     U of each layer [d, 2 h d_h] with its bias: keys of the source, then values.
-    The model's cache starts with them. Positions count the target only, so the model's limit is the target's. The
-    source's keys have no position: with rotary positions, all its rows are at the position where the target begins.
+    The model's cache starts with them. Positions count the target only, so the model's limit applies to the target
+    alone. The source's keys have no position: with rotary positions, all rows are at the target's first position.
     """
 
     def __init__(self, config: PreTrainedConfig) -> None:
@@ -93,17 +93,17 @@ class PseudoSelf(Variant):
         both = 2 * self._heads.heads * self._heads.size
         self.projections = nn.ModuleList(nn.Linear(config.hidden_size, both) for _ in range(self._heads.layers))
         for projection in self.projections:
-            nn.init.normal_(projection.weight, std=SCALE)  # type: ignore[arg-type]
+            nn.init.normal_(projection.weight, std=INIT_STD)  # type: ignore[arg-type]
             nn.init.zeros_(projection.bias)  # type: ignore[arg-type]
 
     def states(
         self, language_model: PreTrainedModel, memory: Memory, cache: EncoderDecoderCache | None, **inputs: Tensor
     ) -> Tensor:
-        keys, rows = own_cache(cache), memory.states.shape[1]
+        keys, rows = target_cache(cache), memory.states.shape[1]
         if keys.get_seq_length() == 0:
             for layer in range(self._heads.layers):
                 keys.update(*self.keys_and_values(memory.states, layer), layer)
-        seen, (_, length) = keys.get_seq_length() - rows, length_of(inputs)
+        seen, (_, length) = keys.get_seq_length() - rows, batch_shape(inputs)
         positions = torch.arange(seen, seen + length, device=memory.mask.device)[None]
         return _states_after_source(language_model, memory, keys, seen + length, positions, inputs)
 
@@ -129,7 +129,7 @@ class ContextAttention(Variant):
             )
         config.add_cross_attention = True
 
-    def settle(self, language_model: PreTrainedModel) -> None:
+    def prepare_modules(self, language_model: PreTrainedModel) -> None:
         for block in blocks(language_model):
             block.crossattention.register_forward_hook(_masked_source_adds_nothing, with_kwargs=True)
 
@@ -139,7 +139,7 @@ class ContextAttention(Variant):
         top: Tensor = language_model.base_model(
             encoder_hidden_states=memory.states,
             encoder_attention_mask=memory.mask,
-            attention_mask=all_targets(cache, inputs),
+            attention_mask=target_mask(cache, inputs),
             past_key_values=cache,
             use_cache=cache is not None,
             **inputs,
@@ -150,8 +150,8 @@ class ContextAttention(Variant):
 class SharedNormContextAttention(ContextAttention):
     """The paper's arrangement: the norm before the feed-forward part, ln_2, also precedes the queries."""
 
-    def settle(self, language_model: PreTrainedModel) -> None:
-        super().settle(language_model)
+    def prepare_modules(self, language_model: PreTrainedModel) -> None:
+        super().prepare_modules(language_model)
         for block in blocks(language_model):
             del block.ln_cross_attn
             # Not registered as a module, so that its weights exist, and are saved, once.
@@ -203,14 +203,14 @@ class SimpleFusion(Variant):
     def states(
         self, language_model: PreTrainedModel, memory: Memory, cache: EncoderDecoderCache | None, **inputs: Tensor
     ) -> Tensor:
-        seen = 0 if cache is None else own_cache(cache).get_seq_length()
-        visible = all_targets(cache, inputs)
+        seen = 0 if cache is None else target_cache(cache).get_seq_length()
+        visible = target_mask(cache, inputs)
         embedded = input_embeddings(language_model, inputs)
         positions = sinusoids(seen, embedded.shape[1], self._width, embedded.device)
         scored = self.score(self.decoder(self.norm(self.read(embedded)) + positions, memory, cache))
-        own = None if cache is None else own_cache(cache)
+        cache_of_target = None if cache is None else target_cache(cache)
         top: Tensor = language_model.base_model(
-            attention_mask=visible, past_key_values=own, use_cache=cache is not None, **inputs
+            attention_mask=visible, past_key_values=cache_of_target, use_cache=cache is not None, **inputs
         ).last_hidden_state
         fused: Tensor = top + scored
         return fused
@@ -236,18 +236,18 @@ class Representation(Variant):
     def states(
         self, language_model: PreTrainedModel, memory: Memory, cache: EncoderDecoderCache | None, **inputs: Tensor
     ) -> Tensor:
-        own = None if cache is None else own_cache(cache)
+        cache_of_target = None if cache is None else target_cache(cache)
         layers = language_model.base_model(
-            attention_mask=all_targets(cache, inputs),
-            past_key_values=own,
+            attention_mask=target_mask(cache, inputs),
+            past_key_values=cache_of_target,
             use_cache=cache is not None,
             output_hidden_states=True,
             **inputs,
         ).hidden_states
-        states: Tensor = self.write(self.decoder(self.read(self.mixed(layers)), memory, cache))
+        states: Tensor = self.write(self.decoder(self.read(self.mix_layers(layers)), memory, cache))
         return states
 
-    def mixed(self, layers: tuple[Tensor, ...]) -> Tensor:
+    def mix_layers(self, layers: tuple[Tensor, ...]) -> Tensor:
         """The weighted sum [B, T, d] of all layers' normed states, input first; norms of deeper layers are larger."""
         shares = self.mix.softmax(0)
         normed = (layer_norm(layer, layer.shape[-1:]) for layer in layers)
@@ -268,11 +268,11 @@ CLASSES: Mapping[VariantName, type[Variant]] = {
 
 
 def variant(settings: ConditioningSettings, language_model: PreTrainedConfig) -> Variant:
-    """The variant's new parameters for a language model of this configuration, drawn from torch's generator."""
+    """The configured variant for a language model; its new parameters are initialised from torch's random state."""
     kind: Any = CLASSES[settings.variant]
     if VARIANTS[settings.variant].frozen:
         sizes = settings.decoder
-        made: Variant = kind(language_model, sizes.d_model, sizes.layers, sizes.attention_heads, sizes.dropout)
+        module: Variant = kind(language_model, sizes.d_model, sizes.layers, sizes.attention_heads, sizes.dropout)
     else:
-        made = kind(language_model)
-    return made
+        module = kind(language_model)
+    return module

@@ -37,12 +37,12 @@ from subgraft.modeling.inference.search import end_tokens
 from subgraft.modeling.load import load_model
 from subgraft.modeling.tokenizers import checkpoint_languages, load_tokenizers, save_tokenizers
 
-WITHOUT_IT = (
+USE_TRANSFORMERS = (
     "transformers can: write `engine: transformers` under evaluation, and `dev_engine: transformers` under finetune or "
     "pretrain for dev scores."
 )
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
-# A mean deviation in nats above which outputs may be worse: probabilities are wrong by a tenth.
+# The mean deviation in nats above which outputs may be worse: probabilities differ by a tenth.
 NOTEWORTHY = 0.1
 # The largest deviation of a token's log-probability by rounding in fp32, and the largest mean one in coarser types.
 TOLERANCE, COARSE_TOLERANCE = 0.01, 1.0
@@ -88,8 +88,8 @@ def export_ctranslate2(
         settings = ExportSettings(model=_stored_config(bundle.model), languages=languages, quantization=quantization)
         with_head = ExportedModel(out, settings, bundle.encoder, bundle.decoder)
         save_tokenizers(tokenizers, out)
-        return _checked(export_encoder(bundle, with_head), quantization, str(model), "outputs differ")
-    exported = described(bundle, out, quantization, languages)
+        return _summarize(export_encoder(bundle, with_head), quantization, str(model), "outputs differ")
+    exported = prepare_export(bundle, out, quantization, languages)
     comparison = Comparison(exported, bundle)
     write_exported(exported, bundle)
     save_tokenizers(tokenizers, out)
@@ -106,26 +106,26 @@ def require_ctranslate2() -> None:
 
 def _settings(model: PreTrainedModel, quantization: str, languages: Languages | None) -> ExportSettings:
     generation: Any = model.generation_config
-    asked = {name: getattr(generation, name, None) for name in ("repetition_penalty", "no_repeat_ngram_size")}
-    search = {name: float(value) for name, value in asked.items() if value}
+    penalties = {name: getattr(generation, name, None) for name in ("repetition_penalty", "no_repeat_ngram_size")}
+    search = {name: float(value) for name, value in penalties.items() if value}
     if generation.length_penalty is not None:
         search["length_penalty"] = float(generation.length_penalty)
     return ExportSettings(model=_stored_config(model), languages=languages, quantization=quantization, search=search)
 
 
 def _stored_config(model: PreTrainedModel) -> dict[str, Any]:
-    """Its configuration without the place that it was loaded from, which may be a temporary folder."""
+    """The model's configuration without the path that it was loaded from, which may be a temporary folder."""
     return {name: value for name, value in model.config.to_dict().items() if name != "_name_or_path"}
 
 
 def _with_start(exported: ExportedModel, model: PreTrainedModel) -> ExportedModel:
     """Add the start (unless it depends on the language), the suppressed sequences and the additional end tokens."""
     names, generation = exported.vocabularies()["decoder"], model.generation_config
-    unwritten: list[list[int]] = getattr(generation, "bad_words_ids", None) or []
+    suppressed: list[list[int]] = getattr(generation, "bad_words_ids", None) or []
     start = exported.sequence_format().start
     fixed = None if start in exported.decoder.languages.values() else names[start]
     changed = {
-        "suppressed": [[names[token] for token in one] for one in unwritten],
+        "suppressed": [[names[token] for token in sequence] for sequence in suppressed],
         "start": fixed,
         "further_ends": list(end_tokens(model, exported.decoder)[1:]),
     }
@@ -133,8 +133,8 @@ def _with_start(exported: ExportedModel, model: PreTrainedModel) -> ExportedMode
     return ExportedModel(exported.directory, settings, exported.encoder, exported.decoder)
 
 
-def described(bundle: Bundle, out: Path, quantization: str, languages: Languages | None) -> ExportedModel:
-    """A model that is to be exported, of which nothing is written yet. Raises UserError as `export_ctranslate2`."""
+def prepare_export(bundle: Bundle, out: Path, quantization: str, languages: Languages | None) -> ExportedModel:
+    """The description of an export, whose files are not written yet. Raises UserError as `export_ctranslate2` does."""
     settings = _settings(bundle.model, quantization, languages)
     return _with_start(ExportedModel(out, settings, bundle.encoder, bundle.decoder), bundle.model)
 
@@ -146,24 +146,26 @@ def write_exported(exported: ExportedModel, bundle: Bundle) -> None:
     """
     family, model = family_of(bundle.model), bundle.model
     known = family.runs_in_ctranslate2(model.config.to_dict())
-    _write(exported, family.ctranslate2_specification(_sharing_weights(model) if known else model))  # else it refuses
+    _write(
+        exported, family.ctranslate2_specification(_sharing_weights(model) if known else model)
+    )  # raises if not known
 
 
 def _sharing_weights(model: PreTrainedModel) -> PreTrainedModel:
     """A second model on the CPU that shares the weights, because loaders modify modules and configurations.
 
-    It is constructed, not copied: a model in training may have an engine's hooks, which cannot be copied.
+    It is constructed instead of copied, because a model in training may have an engine's hooks, which cannot be copied.
     """
     with torch.device("meta"):
-        made: PreTrainedModel = type(model)(deepcopy(model.config))
-    held = {id(tensor): tensor.detach().cpu() for tensor in (*model.parameters(), *model.buffers())}
-    for name, module in made.named_modules():
+        copy: PreTrainedModel = type(model)(deepcopy(model.config))
+    tensors = {id(tensor): tensor.detach().cpu() for tensor in (*model.parameters(), *model.buffers())}
+    for name, module in copy.named_modules():
         original = model.get_submodule(name)
         for key, tensor in original._parameters.items():
-            module._parameters[key] = None if tensor is None else nn.Parameter(held[id(tensor)], requires_grad=False)
+            module._parameters[key] = None if tensor is None else nn.Parameter(tensors[id(tensor)], requires_grad=False)
         for key, buffer in original._buffers.items():
-            module._buffers[key] = None if buffer is None else held[id(buffer)]
-    return made
+            module._buffers[key] = None if buffer is None else tensors[id(buffer)]
+    return copy
 
 
 def _write(exported: ExportedModel, specification: Any) -> None:
@@ -186,21 +188,24 @@ def _write(exported: ExportedModel, specification: Any) -> None:
 
 
 class _Sample:
-    """Sequences of random tokens, reproducible for a model, with which both engines are compared."""
+    """Sequences of random tokens on which both engines are compared. They are the same for every call."""
 
     def __init__(self, exported: ExportedModel) -> None:
         self._exported = exported
         random = torch.Generator().manual_seed(0)
         form = exported.sequence_format()
 
-        def drawn(tokens: list[int]) -> list[list[int]]:
-            chosen = torch.randint(len(tokens), (_SEQUENCES, _LENGTH), generator=random).tolist()
-            return [[tokens[place] for place in row] for row in chosen]
+        def sample(tokens: list[int]) -> list[list[int]]:
+            indices = torch.randint(len(tokens), (_SEQUENCES, _LENGTH), generator=random).tolist()
+            return [[tokens[index] for index in row] for row in indices]
 
-        sources, targets = drawn(exported.encoder.ordinary_ids.tolist()), drawn(exported.decoder.ordinary_ids.tolist())
-        begins = [] if form.target_beginning is None else [form.target_beginning]
+        sources, targets = (
+            sample(exported.encoder.ordinary_ids.tolist()),
+            sample(exported.decoder.ordinary_ids.tolist()),
+        )
+        target_beginning = [] if form.target_beginning is None else [form.target_beginning]
         self.sources = [[*form.source_beginning, *tokens, *form.source_ending] for tokens in sources]
-        self.targets = [[form.start, *begins, *tokens] for tokens in targets]
+        self.targets = [[form.start, *target_beginning, *tokens] for tokens in targets]
 
     @torch.inference_mode()
     def expected(self, model: PreTrainedModel) -> Tensor:
@@ -220,16 +225,16 @@ class _Sample:
         targets = [[names["decoder"][token] for token in row] for row in self.targets]
         if "encoder" not in names:
             scored = runner.score_batch(targets)
-            return torch.tensor([one.log_probs for one in scored])[:, : len(self.targets[0]) - 1]
+            return torch.tensor([result.log_probs for result in scored])[:, : len(self.targets[0]) - 1]
         sources = [[names["encoder"][token] for token in row] for row in self.sources]
         if self._exported.settings.start is not None:
             targets = [row[1:] for row in targets]
         scored = runner.score_batch(sources, targets)
-        return torch.tensor([one.log_probs for one in scored])[:, : len(self.targets[0]) - 1]
+        return torch.tensor([result.log_probs for result in scored])[:, : len(self.targets[0]) - 1]
 
 
 class Comparison:
-    """Compares a model's log-probabilities of random tokens before its export with the exported model's."""
+    """Compares the exported model's log-probabilities of random tokens with those of the model before its export."""
 
     def __init__(self, exported: ExportedModel, bundle: Bundle) -> None:
         self._quantization = exported.settings.quantization
@@ -240,11 +245,11 @@ class Comparison:
     def check(self, running: Any, where: str) -> Check:
         """The deviation of CTranslate2's engine `running`. Raises UserError if it is too large."""
         difference = (self._expected - self._sample.actual(running)).abs()
-        return _checked(difference, self._quantization, where, "log-probabilities differ")
+        return _summarize(difference, self._quantization, where, "log-probabilities differ")
 
 
-def _checked(difference: Tensor, quantization: str, where: str, what: str) -> Check:
-    """A summary of the deviations of an exported model's outputs. Raises UserError if they are too large."""
+def _summarize(difference: Tensor, quantization: str, where: str, what: str) -> Check:
+    """Summarise the deviations of an exported model's outputs. Raises UserError if they are too large."""
     check = Check(difference.max().item(), difference.mean().item())
     if check.mean > COARSE_TOLERANCE or (quantization == "float32" and check.largest > TOLERANCE):
         deviation = f"{what} by up to {check.largest:.3g}"
@@ -260,7 +265,7 @@ def fast_translator(
     check: whether both engines are compared first, as in an export. Raises UserError if CTranslate2 is not installed,
     does not support the model or computes something else.
     """
-    exported, running = _loaded(bundle, languages, check)
+    exported, running = _load_fast(bundle, languages, check)
     limits: dict[str, Any] = {"beam": beam, "max_length_ratio": max_length_ratio}
     search = ExportedTranslator(exported, languages, running=running, **limits)
     form = bundle.sequence_format(languages)
@@ -273,25 +278,25 @@ def fast_continuer(
     bundle: Bundle, languages: Languages | None, *, beam: int, max_length_ratio: float, max_tokens: int | None = None
 ) -> FastContinuer:
     """The same for a decoder-only model."""
-    exported, running = _loaded(bundle, languages, check=True)
+    exported, running = _load_fast(bundle, languages, check=True)
     limits: dict[str, Any] = {"beam": beam, "max_length_ratio": max_length_ratio, "max_tokens": max_tokens}
     search = ExportedContinuer(exported, languages, running=running, **limits)
     start = bundle.sequence_format(languages).start
     return FastContinuer(search, bundle.model, bundle.decoder, start, max_positions=bundle.max_positions, **limits)
 
 
-def _loaded(bundle: Bundle, languages: Languages | None, check: bool) -> tuple[ExportedModel, Any]:
-    """The exported model, whose files are deleted, and CTranslate2's engine; leaves the model in evaluation mode."""
+def _load_fast(bundle: Bundle, languages: Languages | None, check: bool) -> tuple[ExportedModel, Any]:
+    """Export a model to a temporary folder, and load it in CTranslate2. Leaves the model in evaluation mode."""
     require_ctranslate2()
     bundle.model.eval()
     try:
         with tempfile.TemporaryDirectory(prefix="subgraft-ctranslate2-") as folder:
-            exported = described(bundle, Path(folder), "float32", languages)
+            exported = prepare_export(bundle, Path(folder), "float32", languages)
             comparison = Comparison(exported, bundle) if check else None
             write_exported(exported, bundle)
             running = engine(exported)
         if comparison is not None:
             comparison.check(running, str(bundle.model.name_or_path or bundle.model.config.model_type))
     except UserError as error:
-        raise UserError(error.what, where=error.where, hint=error.hint or WITHOUT_IT) from error
+        raise UserError(error.what, where=error.where, hint=error.hint or USE_TRANSFORMERS) from error
     return exported, running

@@ -26,7 +26,7 @@ def export_encoder(bundle: Bundle, exported: ExportedModel) -> Tensor:
     """Write all files except the tokenizers' to the exported model's empty directory. Consumes the model.
 
     Returns:
-        How far the head's outputs for random tokens differ from the model's, sorted [n].
+        The absolute differences between the head's outputs for random tokens and the model's [n].
 
     Raises:
         UserError: CTranslate2 does not support the encoder.
@@ -59,7 +59,7 @@ def _specification(model: PreTrainedModel) -> Any:
         hint = "`subgraft export --to transformers` writes what transformers loads."
         raise UserError(f"CTranslate2 has no encoder for a {family.model_type} model with a head", hint=hint)
     if getattr(body, "pooler", body) is None:
-        # BERT's loader reads one; no head of this kind reads its output.
+        # BERT's loader expects a pooler; heads of this kind do not read its output.
         width = family.width(model.config.to_dict())
         body.pooler = SimpleNamespace(dense=nn.Linear(width, width))
     model.config.position_embedding_type = getattr(model.config, "position_embedding_type", "absolute")
@@ -83,7 +83,11 @@ def _sample(bundle: Bundle) -> dict[str, Tensor]:
 def _outputs(model: PreTrainedModel, inputs: dict[str, Tensor]) -> Tensor:
     """The head's outputs of each row, or of its tokens that are not padding."""
     kind = kind_of_class(type(model).__name__)
-    made = model(**({name: each[:, None] for name, each in inputs.items()} if kind == "choice" else inputs))
-    logits = torch.stack([made.start_logits, made.end_logits], dim=-1) if kind == "span" else made.logits
+    outputs_of_model = model(**({name: each[:, None] for name, each in inputs.items()} if kind == "choice" else inputs))
+    logits = (
+        torch.stack([outputs_of_model.start_logits, outputs_of_model.end_logits], dim=-1)
+        if kind == "span"
+        else outputs_of_model.logits
+    )
     outputs: Tensor = logits[inputs["attention_mask"].bool()] if kind in ("span", "tokens") else logits
     return outputs

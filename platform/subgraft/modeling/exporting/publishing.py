@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from subgraft.modeling.exporting.transformers import Loading
 
-# Weights of an earlier upload may be in more files; left there, they would be loaded.
+# An earlier upload may have had more files of weights, which would still be loaded.
 OLD_WEIGHTS = ["*.safetensors", "*.safetensors.index.json"]
 # Status codes for a token without the necessary permission.
 REFUSED = (401, 403)
@@ -65,9 +65,9 @@ def model_card(publication: Publication, loading: Loading) -> str:
     """README.md: metadata, the body of the registered model's card, and the code that loads it in transformers."""
     from huggingface_hub import ModelCard, ModelCardData
 
-    spoken = publication.languages
+    languages = publication.languages
     data = ModelCardData(
-        language=list(dict.fromkeys((spoken.source, spoken.target))) if spoken else None,
+        language=list(dict.fromkeys((languages.source, languages.target))) if languages else None,
         license=publication.licence or UNKNOWN_LICENCE,
         library_name="transformers",
         base_model=publication.base_model or publication.tags.get(BASE_MODEL),
@@ -82,10 +82,10 @@ def model_card(publication: Publication, loading: Loading) -> str:
 
 
 def _pipeline_tag(publication: Publication, loading: Loading) -> str:
-    task, spoken = publication.tags.get("task"), publication.languages
+    task, languages = publication.tags.get("task"), publication.languages
     if task is not None:
         return next((facts.hub_tag for name, facts in TASKS.items() if name == task), _TAGS[loading.model_class])
-    translates = loading.model_class == "AutoModelForSeq2SeqLM" and spoken and spoken.source != spoken.target
+    translates = loading.model_class == "AutoModelForSeq2SeqLM" and languages and languages.source != languages.target
     return "translation" if translates else _TAGS[loading.model_class]
 
 
@@ -95,14 +95,14 @@ def _results(tags: Mapping[str, str]) -> Iterator[EvalResult]:
 
     task = next((facts.hub_tag for name, facts in TASKS.items() if name == tags.get("task")), "text-generation")
     experiment = tags.get("experiment", "unknown")
-    for metric, called in METRICS.items():
+    for metric, hub_name in METRICS.items():
         if {f"test.{metric}", f"signature.{metric}"} <= tags.keys():
             yield EvalResult(
                 task_type=task,
                 dataset_type=experiment,
                 dataset_name=f"test set of the experiment {experiment}",
                 dataset_split="test",
-                metric_type=called,
+                metric_type=hub_name,
                 metric_name=metric,
                 metric_value=float(tags[f"test.{metric}"]),
                 metric_args={"signature": tags[f"signature.{metric}"]},
@@ -174,15 +174,19 @@ def upload(folder: Path, name: str, token: str, *, private: bool) -> str:
             hint = "Make it private in its settings, or leave --private out."
             raise UserError("this repository exists and is public; nothing was sent", where=name, hint=hint)
         message = "Upload a model with subgraft push"
-        sent = api.upload_folder(repo_id=name, folder_path=folder, commit_message=message, delete_patterns=OLD_WEIGHTS)
+        commit = api.upload_folder(
+            repo_id=name, folder_path=folder, commit_message=message, delete_patterns=OLD_WEIGHTS
+        )
     except HfHubHTTPError as error:
-        status, answer = error.response.status_code, error.server_message or str(error)
+        status, message_of_hub = error.response.status_code, error.server_message or str(error)
         if status in REFUSED:
             hint = "The token needs write access to the repository: HF_TOKEN, or `hf auth login`."
-            raise UserError(f"the hub refuses this token ({status}): {answer}", where=name, hint=hint) from error
-        raise OperationalError(f"the hub answers with {status}: {answer}", where=name) from error
+            raise UserError(
+                f"the hub refuses this token ({status}): {message_of_hub}", where=name, hint=hint
+            ) from error
+        raise OperationalError(f"the hub answers with {status}: {message_of_hub}", where=name) from error
     except ValueError as error:  # an invalid card
         raise UserError(f"the hub rejects this: {error}", where=name) from error
     except (HTTPError, OSError) as error:
         raise OperationalError(f"the hub could not be reached ({type(error).__name__})", where=name) from error
-    return str(sent.commit_url)
+    return str(commit.commit_url)

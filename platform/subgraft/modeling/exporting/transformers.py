@@ -23,7 +23,7 @@ from transformers import AutoTokenizer, PreTrainedModel
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName
-from subgraft.modeling.bundle import ROOM, Bundle
+from subgraft.modeling.bundle import DEFAULT_MAX_LENGTH, Bundle
 from subgraft.modeling.exporting import two_vocabularies
 from subgraft.modeling.families import InputLayout, SequenceFormat, Tables, family_of
 from subgraft.modeling.families.heads import is_headed, kind_of_class, longest_input
@@ -38,7 +38,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_spec import select_tokens
 
 _LISTS = ("bad_words_ids", "suppress_tokens", "begin_suppress_tokens")
-# Texts that tokenizers of different kinds cut differently: spaces, digits, accents, marks, scripts.
+# Texts that different kinds of tokenizers segment differently: spaces, digits, accents, punctuation, scripts.
 _SAMPLES = ("A text, and  «another» – 12.5 %.", " naïve Straße 2024\tx", "don't I'LL 日本語 ½ e\u0301")
 
 
@@ -61,10 +61,16 @@ class Loading(NamedTuple):
 def export_transformers(model: Path | str, out: Path, languages: Languages | None = None) -> Loading:
     """Write weights, generation settings and tokenizer to an empty directory.
 
-    Of a model that transformers has no class for, the part that it has one for is written: `Family.for_transformers`.
-    languages: for models with language codes; by default those in the model's files. Raises UserError if languages are
-    required and unknown, the vocabulary lacks a special token, transformers has no layout for the vocabularies, or the
-    model is a language model with a source.
+    If transformers has no class for the model, the part that it has a class for is written (`Family.for_transformers`).
+
+    Args:
+        model: A model directory or hub id.
+        out: The empty directory.
+        languages: For models with language codes; by default those in the model's files.
+
+    Raises:
+        UserError: Languages are required and unknown, the vocabulary lacks a special token, transformers has no layout
+            for the vocabularies, or the model is a language model with a source.
     """
     directory = require_model(model)
     bundle = Bundle.load(directory)
@@ -77,9 +83,9 @@ def export_transformers(model: Path | str, out: Path, languages: Languages | Non
     save_without_tokenizers(bundle.model, out)
     config = json.loads((out / "config.json").read_text(encoding="utf-8"))
     if is_headed(bundle.model):
-        _require_pairs_alike(bundle, bundle.input_layout(languages or checkpoint_languages(directory)), out)
+        _require_same_pairs(bundle, bundle.input_layout(languages or checkpoint_languages(directory)), out)
     elif "encoder" not in bundle.tokenizers and family_of(bundle.model).generates:
-        _require_read_alike(bundle, bundle.sequence_format(None), out)
+        _require_same_texts(bundle, bundle.sequence_format(None), out)
     return loading._replace(model_code="auto_map" in config)
 
 
@@ -111,16 +117,16 @@ def _auto_class(bundle: Bundle) -> str:
 
 
 def _write_for_head(bundle: Bundle, out: Path, languages: Languages | None) -> None:
-    """The tokenizer of a model with a classifying head: special tokens around texts and pairs, segments, padding."""
+    """Write the tokenizer of a model with a classifying head: special tokens of texts and pairs, segments, padding."""
     tokenizer, layout = bundle.encoder, bundle.input_layout(languages)
-    named = {tokenizer.pieces[token]: token for token in (*layout.begin, *layout.separator, *layout.end)}
+    special_tokens = {tokenizer.pieces[token]: token for token in (*layout.begin, *layout.separator, *layout.end)}
     begin, separator, end = ([tokenizer.pieces[i] for i in ids] for ids in (layout.begin, layout.separator, layout.end))
     second = int(layout.segments)
     single, pair = [*begin, "$A", *end], [*begin, "$A", *separator, f"$B:{second}", *(f"{p}:{second}" for p in end)]
     if layout.last_segment:
         single[-1] = pair[-1] = f"{end[-1]}:2"
     backend: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(tokenizer.backend.to_str())
-    backend.post_processor = TemplateProcessing(single=single, pair=pair, special_tokens=list(named.items()))
+    backend.post_processor = TemplateProcessing(single=single, pair=pair, special_tokens=list(special_tokens.items()))
     padding = bundle.model.config.pad_token_id
     inputs = ["input_ids", *(["token_type_ids"] if layout.segments else []), "attention_mask"]
     padding_side = "left" if family_of(bundle.model).pads_left else "right"
@@ -129,13 +135,13 @@ def _write_for_head(bundle: Bundle, out: Path, languages: Languages | None) -> N
     _write(backend, tokenizer, out, settings | _limit(bundle))
 
 
-def _require_pairs_alike(bundle: Bundle, layout: InputLayout, out: Path) -> None:
-    """Raises UserError where AutoTokenizer gives a model with a classifying head other ids, of a text or a pair."""
-    theirs: Any = AutoTokenizer.from_pretrained(out, local_files_only=True, trust_remote_code=False)
+def _require_same_pairs(bundle: Bundle, layout: InputLayout, out: Path) -> None:
+    """Raises UserError if AutoTokenizer encodes a text or a pair differently for a model with a classifying head."""
+    hf_tokenizer: Any = AutoTokenizer.from_pretrained(out, local_files_only=True, trust_remote_code=False)
     texts = bundle.encoder.encode_batch(_SAMPLES)
-    first = [theirs(text)["input_ids"] for text in _SAMPLES] == [layout.single(ids).ids for ids in texts]
-    if not first or theirs(*_SAMPLES[:2])["input_ids"] != layout.pair(texts[0], texts[1]).ids:
-        raise _read_otherwise(bundle, theirs)
+    first = [hf_tokenizer(text)["input_ids"] for text in _SAMPLES] == [layout.single(ids).ids for ids in texts]
+    if not first or hf_tokenizer(*_SAMPLES[:2])["input_ids"] != layout.pair(texts[0], texts[1]).ids:
+        raise _segmentation_error(bundle, hf_tokenizer)
 
 
 def _set_generation(bundle: Bundle, form: SequenceFormat) -> None:
@@ -150,29 +156,30 @@ def _set_generation(bundle: Bundle, form: SequenceFormat) -> None:
     settings.pad_token_id = special.get("pad", special["eos"])
     settings.bos_token_id = special.get("bos", settings.bos_token_id)
     settings.forced_eos_token_id = None
-    if bundle.max_positions < ROOM:
+    if bundle.max_positions < DEFAULT_MAX_LENGTH:
         settings.max_length = bundle.max_positions
     if "encoder" in bundle.tokenizers:
         settings.decoder_start_token_id = form.start
         settings.forced_bos_token_id = form.target_beginning
 
 
-def _require_read_alike(bundle: Bundle, form: SequenceFormat, out: Path) -> None:
-    """Raises UserError where AutoTokenizer gives a decoder alone other ids: for some model types it knows one class.
+def _require_same_texts(bundle: Bundle, form: SequenceFormat, out: Path) -> None:
+    """Raises UserError if AutoTokenizer encodes texts differently for a decoder-only model.
 
-    (A Qwen2's vocabulary is always cut as Qwen's own, whatever tokenizer_config.json says.)
+    For some model types it always uses one class: a Qwen2's text is segmented as by Qwen's own tokenizer, whatever
+    tokenizer_config.json says.
     """
-    theirs: Any = AutoTokenizer.from_pretrained(out, local_files_only=True, trust_remote_code=False)
+    hf_tokenizer: Any = AutoTokenizer.from_pretrained(out, local_files_only=True, trust_remote_code=False)
     expected = [[form.start, *ids] for ids in bundle.decoder.encode_batch(_SAMPLES)]
-    if [theirs(text)["input_ids"] for text in _SAMPLES] == expected:
+    if [hf_tokenizer(text)["input_ids"] for text in _SAMPLES] == expected:
         return
-    raise _read_otherwise(bundle, theirs)
+    raise _segmentation_error(bundle, hf_tokenizer)
 
 
-def _read_otherwise(bundle: Bundle, theirs: Any) -> UserError:
-    kind = bundle.model.config.model_type
+def _segmentation_error(bundle: Bundle, hf_tokenizer: Any) -> UserError:
+    model_type, tokenizer_class = bundle.model.config.model_type, type(hf_tokenizer).__name__
     return UserError(
-        f"AutoTokenizer reads every {kind} vocabulary as {type(theirs).__name__}, which segments text differently",
+        f"AutoTokenizer reads every {model_type} vocabulary as {tokenizer_class}, which segments text differently",
         where=str(bundle.model.name_or_path),
         hint="Extend the model's own vocabulary (`subgraft vocab extend`), or learn one with `--kind byte-level-bpe "
         "--like MODEL`. `subgraft generate` writes with the model as it is.",
@@ -189,17 +196,17 @@ class _Written(NamedTuple):
 def _save_tokenizers(bundle: Bundle, form: SequenceFormat, out: Path, languages: Languages | None) -> _Written:
     limit = _limit(bundle)
     if "encoder" not in bundle.tokenizers:
-        _write(_around(bundle.decoder, (form.start,), ()), bundle.decoder, out, limit)
+        _write(_with_special_tokens(bundle.decoder, (form.start,), ()), bundle.decoder, out, limit)
         return _Written(code=False)
     codes = {"source_lang": languages.source, "target_lang": languages.target} if languages else {}
     if family_of(bundle.model).save_published_tokenizers(bundle.encoder, bundle.decoder, out, {**limit, **codes}):
         return _Written(code=False, prompt=" ".join(bundle.encoder.pieces[token] for token in form.source_beginning))
-    source = _around(bundle.encoder, form.source_beginning, form.source_ending)
+    source = _with_special_tokens(bundle.encoder, form.source_beginning, form.source_ending)
     if bundle.encoder.fingerprint == bundle.decoder.fingerprint:
         _write(source, bundle.encoder, out, limit)
         return _Written(code=False)
     beginning = () if form.target_beginning is None else (form.target_beginning,)
-    target = _around(bundle.decoder, beginning, form.target_ending)
+    target = _with_special_tokens(bundle.decoder, beginning, form.target_ending)
     (out / two_vocabularies.TARGET_FILE).write_text(target.to_str(), encoding="utf-8")
     code = Path(two_vocabularies.__file__)
     (out / code.name).write_text(code.read_text(encoding="utf-8"), encoding="utf-8")
@@ -210,18 +217,18 @@ def _save_tokenizers(bundle: Bundle, form: SequenceFormat, out: Path, languages:
 
 
 def _limit(bundle: Bundle) -> dict[str, int]:
-    longest = longest_input(bundle.model.config.to_dict()) or ROOM
+    longest = longest_input(bundle.model.config.to_dict()) or DEFAULT_MAX_LENGTH
     limit = min(longest, bundle.max_positions)
-    return {"model_max_length": limit} if limit < ROOM else {}
+    return {"model_max_length": limit} if limit < DEFAULT_MAX_LENGTH else {}
 
 
-def _around(tokenizer: Tokenizer, beginning: Sequence[int], ending: Sequence[int]) -> tokenizers.Tokenizer:
+def _with_special_tokens(tokenizer: Tokenizer, beginning: Sequence[int], ending: Sequence[int]) -> tokenizers.Tokenizer:
     """The tokenizer with a post-processor that adds these tokens around each text."""
-    made: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(tokenizer.backend.to_str())
+    wrapped: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(tokenizer.backend.to_str())
     pieces = {tokenizer.pieces[token]: token for token in (*beginning, *ending)}
     template = [*(tokenizer.pieces[t] for t in beginning), "$A", *(tokenizer.pieces[t] for t in ending)]
-    made.post_processor = TemplateProcessing(single=template, special_tokens=list(pieces.items()))
-    return made
+    wrapped.post_processor = TemplateProcessing(single=template, special_tokens=list(pieces.items()))
+    return wrapped
 
 
 def _write(backend: tokenizers.Tokenizer, tokenizer: Tokenizer, out: Path, settings: Mapping[str, Any]) -> None:
@@ -244,24 +251,24 @@ def renumbered(bundle: Bundle) -> Bundle:
     rows = {name: len(side(model, name).input.weight) for name in orders}
     if all(list(order) == list(range(rows[name])) for name, order in orders.items()):
         return bundle
-    made = _with_orders(model, orders)
-    _translate(made.config, orders["decoder"])
-    _translate(made.generation_config, orders["decoder"])
+    model_in_order = _with_orders(model, orders)
+    _renumber_settings(model_in_order.config, orders["decoder"])
+    _renumber_settings(model_in_order.generation_config, orders["decoder"])
     encoder = _in_order(bundle.encoder, orders["encoder"])
-    one = bundle.encoder.fingerprint == bundle.decoder.fingerprint
-    return Bundle(made, encoder, encoder if one else _in_order(bundle.decoder, orders["decoder"]))
+    is_shared = bundle.encoder.fingerprint == bundle.decoder.fingerprint
+    return Bundle(model_in_order, encoder, encoder if is_shared else _in_order(bundle.decoder, orders["decoder"]))
 
 
 def _with_orders(model: PreTrainedModel, orders: Mapping[SideName, Sequence[int]]) -> PreTrainedModel:
     shared = shares_table(model)
     tables: dict[SideName, Tables] = {}
     for name, order in orders.items():
-        old, chosen = side(model, name), torch.tensor(order)
+        old, rows = side(model, name), torch.tensor(order)
         untied = old.output is not None and not old.tied
         tables[name] = Tables(
-            input=tables["encoder"].input if shared and tables else old.input.weight.detach()[chosen],
-            output=old.output.weight.detach()[chosen] if untied and old.output is not None else None,
-            bias=None if old.bias is None else old.bias.detach().flatten()[chosen],
+            input=tables["encoder"].input if shared and tables else old.input.weight.detach()[rows],
+            output=old.output.weight.detach()[rows] if untied and old.output is not None else None,
+            bias=None if old.bias is None else old.bias.detach().flatten()[rows],
             padding_id=None if old.padding_id is None else order.index(old.padding_id),
         )
     return replace_tables(model, tables)
@@ -271,16 +278,16 @@ def _in_order(tokenizer: Tokenizer, order: Sequence[int]) -> Tokenizer:
     return tokenizer.with_specification(select_tokens(tokenizer.specification, order))
 
 
-def _translate(settings: Any, order: Sequence[int]) -> None:
-    """Replace the decoder's token ids in a configuration; padding ids were replaced with the embeddings."""
-    new = {old: at for at, old in enumerate(order)}
+def _renumber_settings(settings: Any, order: Sequence[int]) -> None:
+    """Replace the decoder's token ids in a configuration, except padding ids, which the new embeddings have set."""
+    new_ids = {old: new_id for new_id, old in enumerate(order)}
     for name, value in list(vars(settings).items()):
-        named = name.endswith("_token_id") and name not in ("pad_token_id", "encoder_pad_token_id")
-        if named or name in _LISTS:
-            setattr(settings, name, _translated(value, new))
+        is_token_id = name.endswith("_token_id") and name not in ("pad_token_id", "encoder_pad_token_id")
+        if is_token_id or name in _LISTS:
+            setattr(settings, name, _renumber(value, new_ids))
 
 
-def _translated(value: Any, new: Mapping[int, int]) -> Any:
+def _renumber(value: Any, new: Mapping[int, int]) -> Any:
     if isinstance(value, list):
-        return [_translated(each, new) for each in value]
+        return [_renumber(each, new) for each in value]
     return new.get(value, value)

@@ -2,7 +2,7 @@
 
 from subgraft.modeling.families.family import Family
 from subgraft.modeling.families.heads import Head, head_in
-from subgraft.modeling.families.input_layout import ROOM, InputLayout, LaidOut
+from subgraft.modeling.families.input_layout import DEFAULT_MAX_LENGTH, InputLayout, LaidOut
 from subgraft.modeling.families.model_parts import Config, Parameters, Side, Tables, TableSize
 from subgraft.modeling.families.registry import (
     FAMILIES,
@@ -27,8 +27,8 @@ from subgraft.modeling.families.sequence_format import (
 
 __all__ = [
     "BEFORE_SOURCE",
+    "DEFAULT_MAX_LENGTH",
     "FAMILIES",
-    "ROOM",
     "Config",
     "Family",
     "Head",

@@ -10,7 +10,7 @@ from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.bart_like import OneTable, new_config, shape
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection, Tables, TableSize
-from subgraft.modeling.families.sequence_format import SequenceFormat, needed, start_role
+from subgraft.modeling.families.sequence_format import SequenceFormat, required_token, start_role
 
 if TYPE_CHECKING:
     from torch import nn
@@ -32,7 +32,7 @@ class Bart(OneTable):
     transformers_class = "BartForConditionalGeneration"
     ctranslate2_loader: ClassVar[str | None] = "BartLoader"
     objectives = frozenset({"translation", "denoising", "masked-seq2seq"})
-    called = "a BART"
+    display_name = "a BART"
 
     def body_parameters(self, config: Config) -> Parameters:
         """Each stack has learned positions and a layer norm after its embeddings."""
@@ -45,9 +45,9 @@ class Bart(OneTable):
         self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
     ) -> SequenceFormat:
         """<s> text </s>; the decoder starts with </s> and predicts <s>."""
-        begins = needed(source, "bos", "a BART"), needed(target, "bos", "a BART")
-        ends = needed(source, "eos", "a BART"), needed(target, "eos", "a BART")
-        start = needed(target, start_role(config, "eos"), "a BART")
+        begins = required_token(source, "bos", "a BART"), required_token(target, "bos", "a BART")
+        ends = required_token(source, "eos", "a BART"), required_token(target, "eos", "a BART")
+        start = required_token(target, start_role(config, "eos"), "a BART")
         return SequenceFormat((ends[0],), (ends[1],), start, (begins[0],), begins[1])
 
     def separator(self, ending: tuple[int, ...]) -> tuple[int, ...]:
@@ -81,12 +81,12 @@ class Bart(OneTable):
         return {**entries, "model_type": SourcedBart.model_type, **own}
 
     def ctranslate2_settings(self, config: Config) -> Mapping[str, Any]:
-        """Layers are normalised after each part, which files of this family do not always say."""
+        """Layers are normalised after each part, which config.json does not always record."""
         return {"normalize_before": False, "normalize_embedding": True}
 
 
 class SourcedBart(Bart):
-    """The class in `sourced_bart.py`, a copy of which is saved next to the weights: a new encoder reads the source."""
+    """A BART in which a new encoder reads the source. Its class in `sourced_bart.py` is saved next to the weights."""
 
     model_type = "sourced_bart"
     ctranslate2_loader = None
@@ -147,7 +147,7 @@ class Pegasus(OneTable):
     transformers_class = "PegasusForConditionalGeneration"
     ctranslate2_loader = "PegasusLoader"
     objectives = frozenset({"translation"})
-    called = "a PEGASUS"
+    display_name = "a PEGASUS"
     sinusoids = "PegasusSinusoidalPositionalEmbedding"
 
     def body_parameters(self, config: Config) -> Parameters:
@@ -160,9 +160,9 @@ class Pegasus(OneTable):
         self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
     ) -> SequenceFormat:
         """text </s>; decoding starts with padding."""
-        ends = (needed(source, "eos", "a PEGASUS"),), (needed(target, "eos", "a PEGASUS"),)
-        return SequenceFormat(*ends, needed(target, start_role(config, "pad"), "a PEGASUS"))
+        ends = (required_token(source, "eos", "a PEGASUS"),), (required_token(target, "eos", "a PEGASUS"),)
+        return SequenceFormat(*ends, required_token(target, start_role(config, "pad"), "a PEGASUS"))
 
     def ctranslate2_settings(self, config: Config) -> Mapping[str, Any]:
-        """Layers are normalised before each part, embeddings are not, which configurations do not always say."""
+        """Layers are normalised before each part, and embeddings are not, which config.json does not always record."""
         return {"normalize_before": True, "normalize_embedding": False}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
-from subgraft.modeling.families.family import Family, one_table_only
+from subgraft.modeling.families.family import Family, separate_tables_error
 from subgraft.modeling.families.model_parts import Config, Projection, Tables, TableSize
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from subgraft.config.settings_base import SideName
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-    Rebuilt = tuple[type[PreTrainedModel], PreTrainedConfig]
+    ClassAndConfig = tuple[type[PreTrainedModel], PreTrainedConfig]
 
 
-# Bounds the additional memory of a table's computation.
+# The number of positions that are computed at a time, which bounds the additional memory.
 _POSITIONS_AT_ONCE = 4096
 _SEPARATE_ONLY = ("decoder_vocab_size", "encoder_pad_token_id")
 
@@ -130,7 +130,7 @@ class BartLike(Family):
         Raises UserError if the decoder's padding id lies outside the encoder's vocabulary, which transformers cannot
         construct.
         """
-        from subgraft.modeling.families.table_replacement import current_tables, rebuilt
+        from subgraft.modeling.families.table_replacement import current_tables, rebuild
 
         encoder, decoder = (
             tables[name] if name in tables else current_tables(self, model, name) for name in ("encoder", "decoder")
@@ -141,15 +141,15 @@ class BartLike(Family):
                 f"vocabulary of {len(encoder.input)}",
                 hint="Use a vocabulary whose padding token has a low id, as `subgraft vocab learn` makes them.",
             )
-        own = [self.input_table(model, name).weight for name in self.sides]
-        shared = own[0] is own[1] and encoder.input is decoder.input
-        kind, config = self._rebuilt_as(model.config, _with_sizes(model.config, encoder, decoder), shared)
-        made = rebuilt(model, kind, config, encoder, decoder, shared and self.shared_module)
-        self.post_init(made)
-        return made
+        tables_of_sides = [self.input_table(model, name).weight for name in self.sides]
+        shared = tables_of_sides[0] is tables_of_sides[1] and encoder.input is decoder.input
+        kind, config = self._rebuild_config(model.config, _config_entries(model.config, encoder, decoder), shared)
+        rebuilt_model = rebuild(model, kind, config, encoder, decoder, shared and self.shared_module)
+        self.post_init(rebuilt_model)
+        return rebuilt_model
 
     @abstractmethod
-    def _rebuilt_as(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
+    def _rebuild_config(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> ClassAndConfig:
         """The class and the configuration of a model with other embeddings.
 
         Args:
@@ -162,16 +162,16 @@ class BartLike(Family):
 class OneTable(BartLike):
     """Models whose encoder, decoder and output projection always share one embedding matrix.
 
-    called: the model's name in messages, with its article.
+    display_name: the model's name in messages, with its article.
     """
 
     separate_config: ClassVar[Mapping[str, Any]] = {}
-    called: ClassVar[str]
+    display_name: ClassVar[str]
     one_table = True
 
     def check(self, config: Config) -> None:
         if not config.get("tie_word_embeddings", True):
-            raise UserError(f"{self.called} with untied embeddings is not supported")
+            raise UserError(f"{self.display_name} with untied embeddings is not supported")
 
     def has_shared_table(self, config: Config) -> bool:
         return True
@@ -179,16 +179,16 @@ class OneTable(BartLike):
     def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
         """Raises UserError for separate vocabularies of the two sides."""
         if len(sizes) == 1 or len(set(sizes.values())) > 1:
-            raise one_table_only(self.model_type)
+            raise separate_tables_error(self.model_type)
         return self.without_second_side(super().with_vocabularies(config, sizes))
 
-    def _rebuilt_as(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
+    def _rebuild_config(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> ClassAndConfig:
         if not shared:
-            raise one_table_only(self.model_type)
+            raise separate_tables_error(self.model_type)
         return self.model_class(), type(config)(**self.without_second_side(settings))
 
 
-def _with_sizes(config: PreTrainedConfig, encoder: Tables, decoder: Tables) -> dict[str, Any]:
+def _config_entries(config: PreTrainedConfig, encoder: Tables, decoder: Tables) -> dict[str, Any]:
     settings = {
         **config.to_dict(),
         "vocab_size": len(encoder.input),
@@ -234,15 +234,15 @@ def new_config(settings: TwoStackSettings, decoder: Tokenizer) -> dict[str, Any]
 
 
 def _sinusoids(table: nn.Embedding) -> Tensor:
-    """Sines in the first half of a row and cosines in the second: transformers' numbers, computed vectorised."""
+    """Sines in the first half of a row and cosines in the second: transformers' values, in vector operations."""
     import numpy as np
     import torch
 
     positions, width = table.weight.shape
     periods = np.power(10000, 2 * (np.arange(width) // 2) / width)
-    made = torch.empty(positions, width, dtype=table.weight.dtype)
+    table_of_sinusoids = torch.empty(positions, width, dtype=table.weight.dtype)
     for start in range(0, positions, _POSITIONS_AT_ONCE):
         angles = np.arange(start, min(positions, start + _POSITIONS_AT_ONCE))[:, None] / periods
         halves = np.concatenate([np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])], axis=1)
-        made[start : start + len(angles)] = torch.from_numpy(halves.astype(np.float32))
-    return made
+        table_of_sinusoids[start : start + len(angles)] = torch.from_numpy(halves.astype(np.float32))
+    return table_of_sinusoids

@@ -40,7 +40,7 @@ class Bert(EncoderOnly):
         return int(config.get("type_vocab_size", 2)) > 1
 
     def completed(self, config: Config, weights: Iterable[str]) -> Config:
-        """A checkpoint of both heads may lack the one for next sentences: it is then one of masked tokens alone."""
+        """If config.json names both heads and the weights lack that for next sentences, only the other one is used."""
         if not self.predicts_next_sentence(config) or any(NEXT_SENTENCE in name for name in weights):
             return config
         return {**config, "architectures": [self.transformers_class]}
@@ -144,7 +144,7 @@ class XLMRoberta(Roberta):
 class DistilBert(EncoderOnly):
     """DistilBERT (Sanh et al., 2019): half of BERT's layers, no segments, other names for sizes and modules.
 
-    transformers has no decoder of this kind, so no encoder-decoder is made of it.
+    transformers has no decoder of this kind, so it cannot be part of an encoder-decoder.
     """
 
     model_type = "distilbert"
@@ -175,7 +175,7 @@ class DistilBert(EncoderOnly):
 class ModernBert(EncoderOnly):
     """ModernBERT (Warner et al., 2024): rotary positions, gated layers, attention within a window in most layers.
 
-    transformers' decoder of this kind reads no source: no encoder-decoder is made of it.
+    transformers' decoder of this kind has no cross-attention, so it cannot be part of an encoder-decoder.
     """
 
     model_type = "modernbert"
@@ -188,7 +188,7 @@ class ModernBert(EncoderOnly):
         """It has no segments."""
 
     def stack_parameters(self, config: Config, layer: Callable[[int, int], int]) -> int:
-        """The first layer has no norm before its attention, because the embeddings have one behind them."""
+        """The first layer has no norm before its attention, because a norm follows the embeddings."""
         attention, inner = bool(config.get("attention_bias")), bool(config.get("mlp_bias"))
         projections = self.stack_projections(config)
         maps = parameter_counts.maps(projections, lambda name: inner if name.startswith("mlp") else attention)

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 class Bert2Bert(Family):
     """Each side has a separate configuration and separate embeddings.
 
-    encoders: the families of which both sides may be.
+    encoders: the supported families of its sides.
     """
 
     model_type = BERT2BERT
     objectives = frozenset({"translation"})
-    # It classifies sentences, and is never used here.
+    # The pooler is for classification of sentences, and is never used here.
     absent_weights = ("encoder.pooler.",)
     transformers_class = "EncoderDecoderModel"
 
@@ -124,14 +124,14 @@ class Bert2Bert(Family):
         return self._encoders[decoder.config.model_type].transform(decoder)
 
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
-        from subgraft.modeling.families.table_replacement import exchange
+        from subgraft.modeling.families.table_replacement import replace_tensors
 
         decoder: Any = model.decoder
         family = self._encoders[decoder.config.model_type]
         for name, new in tables.items():
             family.check_padding(self.side_config(model, name).pad_token_id, new.padding_id)
         for name, new in tables.items():
-            exchange(self, model, name, new)
+            replace_tensors(self, model, name, new)
         if "decoder" in tables:
             family.rename_bias(decoder, self.side(model, "decoder").tied)
         return model

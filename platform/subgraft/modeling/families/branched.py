@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""ERNIE 3 (Sun et al., 2021): a universal body with a branch for understanding and one for writing.
+"""ERNIE 3 (Sun et al., 2021): a universal body with a branch for understanding and one for generation.
 
 transformers has no class for it.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Branched(Bert):
-    """Hidden tokens and labels are predicted by one branch, next tokens by the other; both share the head's tables."""
+    """One branch predicts hidden tokens and labels, the other one next tokens. Both share the embeddings."""
 
     model_type = "branched"
     objectives = frozenset({"masked", "causal", "knowledge-text"})
@@ -52,15 +52,15 @@ class Branched(Bert):
         return False
 
     def body_parameters(self, config: Config) -> Parameters:
-        whole = self._of_stacks(config) + self.head_parameters(config)
-        return Parameters(whole, whole)
+        total = self._stack_parameters(config) + self.head_parameters(config)
+        return Parameters(total, total)
 
     def headed_body_parameters(self, config: Config, head: Head) -> Parameters:
-        whole = self._of_stacks(config) + self.classifier_parameters(config, head)
-        return Parameters(whole, whole)
+        total = self._stack_parameters(config) + self.classifier_parameters(config, head)
+        return Parameters(total, total)
 
-    def _of_stacks(self, config: Config) -> int:
-        """Parameters of the body and of both branches, each with a bias of every distance."""
+    def _stack_parameters(self, config: Config) -> int:
+        """Parameters of the body and of both branches, each of which has a bias for every distance."""
         width, narrow = self.width(config), int(config["branch_width"])
         distances = 2 * int(config[self.positions_key]) + 1
 

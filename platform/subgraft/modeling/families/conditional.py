@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class Conditional(DecoderOnly):
-    """Its side is the language model's. config.json holds the language model's configuration and `conditioning`.
+    """Its only side is that of the language model. config.json has the language model's configuration as an entry.
 
     The source encoder and the variant's new parameters do not depend on the vocabulary.
 
-    language_models: the families of which the language model may be.
+    language_models: the supported families of the language model.
     """
 
     model_type = "conditional"
@@ -43,7 +43,7 @@ class Conditional(DecoderOnly):
 
     def _family(self, config: Config) -> DecoderOnly:
         """The language model's family."""
-        return self._language_models[_own(config)["model_type"]]
+        return self._language_models[_language_model_config(config)["model_type"]]
 
     def check(self, config: Config) -> None:
         own = config.get("language_model")
@@ -52,49 +52,53 @@ class Conditional(DecoderOnly):
         _settings(config)
 
     def position_limit(self, config: Config) -> int | None:
-        limit, settings = self._family(config).position_limit(_own(config)), _settings(config)
-        prefix = _most_rows(settings.source) if settings.variant == "prepend" else 0
+        limit, settings = self._family(config).position_limit(_language_model_config(config)), _settings(config)
+        prefix = _max_source_rows(settings.source) if settings.variant == "prepend" else 0
         return None if limit is None else max(0, limit - prefix)
 
     def depth(self, config: Config) -> int:
-        return self._family(config).depth(_own(config))
+        return self._family(config).depth(_language_model_config(config))
 
     def width(self, config: Config) -> int:
-        return self._family(config).width(_own(config))
+        return self._family(config).width(_language_model_config(config))
 
     def inner_width(self, config: Config) -> int:
-        return self._family(config).inner_width(_own(config))
+        return self._family(config).inner_width(_language_model_config(config))
 
     def key_width(self, config: Config) -> int:
-        return self._family(config).key_width(_own(config))
+        return self._family(config).key_width(_language_model_config(config))
 
     def weight_scale(self, config: Config) -> float:
-        return self._family(config).weight_scale(_own(config))
+        return self._family(config).weight_scale(_language_model_config(config))
 
     def vocabulary_sizes(self, config: Config) -> dict[SideName, int]:
-        return self._family(config).vocabulary_sizes(_own(config))
+        return self._family(config).vocabulary_sizes(_language_model_config(config))
 
     def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
-        return {**config, "language_model": self._family(config).with_vocabularies(_own(config), sizes)}
+        return {
+            **config,
+            "language_model": self._family(config).with_vocabularies(_language_model_config(config), sizes),
+        }
 
     def table_sizes(self, config: Config) -> list[TableSize]:
-        return self._family(config).table_sizes(_own(config))
+        return self._family(config).table_sizes(_language_model_config(config))
 
     def projections(self, config: Config) -> list[Projection]:
-        return self._family(config).projections(_own(config))
+        return self._family(config).projections(_language_model_config(config))
 
     def body_parameters(self, config: Config) -> Parameters:
-        body, new = self._family(config).body_parameters(_own(config)), self._new(config)
+        body, new = self._family(config).body_parameters(_language_model_config(config)), self._new_parameters(config)
         source = _settings(config).source
         trained = new - (source.fixed if source.kind == "pretrained-text" else 0)
-        return Parameters(body.total + new, trained if _facts(config).frozen else body.trained + trained)
+        return Parameters(body.total + new, trained if _variant_facts(config).frozen else body.trained + trained)
 
     def parameters(self, config: Config, frozen: Iterable[SideName] = ()) -> Parameters:
         """The embeddings of a frozen language model are frozen too."""
-        return super().parameters(config, self.sides if _facts(config).frozen else frozen)
+        return super().parameters(config, self.sides if _variant_facts(config).frozen else frozen)
 
     def in_words(self, config: Config) -> str:
-        return f"{self._family(config).in_words(_own(config))}, with a source by {_settings(config).variant}"
+        language_model = self._family(config).in_words(_language_model_config(config))
+        return f"{language_model}, with a source by {_settings(config).variant}"
 
     def model_class(self) -> type[PreTrainedModel]:
         from subgraft.modeling.conditioning.conditional_model import ConditionalModel
@@ -131,11 +135,15 @@ class Conditional(DecoderOnly):
         conditional: Any = model
         return conditional.language_model if conditional.variant.pretrained else None
 
-    def _new(self, config: Config) -> int:
+    def _new_parameters(self, config: Config) -> int:
         """Parameters that the variant, the source encoder and the copy head add to the language model."""
         settings, width = _settings(config), self.width(config)
         counts = _part_counts(settings.decoder, width, self.depth(config), self.key_width(config))
-        return _facts(config).parameters(counts) + _of_source(settings, width) + _of_copying(settings, width)
+        return (
+            _variant_facts(config).parameters(counts)
+            + _source_parameters(settings, width)
+            + _copying_parameters(settings, width)
+        )
 
 
 def with_source(config: Config, settings: ConditioningSettings) -> dict[str, Any]:
@@ -147,7 +155,7 @@ def with_source(config: Config, settings: ConditioningSettings) -> dict[str, Any
     }
 
 
-def _own(config: Config) -> Config:
+def _language_model_config(config: Config) -> Config:
     """The configuration of the language model, which is also its side's."""
     own: Config = config.get("language_model", config)
     return own
@@ -163,25 +171,32 @@ def _settings(config: Config) -> ConditioningSettings:
         return ConditioningSettings.model_validate(config.get("conditioning"))
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(("conditioning", *map(str, first["loc"])))
-        raise UserError(f"invalid source in config.json: {place}: {first['msg']}") from error
+        entry = ".".join(("conditioning", *map(str, first["loc"])))
+        raise UserError(f"invalid source in config.json: {entry}: {first['msg']}") from error
 
 
-def _most_rows(source: SourceSettings) -> int:
+def _max_source_rows(source: SourceSettings) -> int:
     """The maximum number of states of a source."""
     if source.kind == "class":
         return source.vectors
     return (source.rows or 0) if source.kind == "features" else source.max_length
 
 
-def _facts(config: Config) -> VariantFacts:
+def _variant_facts(config: Config) -> VariantFacts:
     from subgraft.config.conditioning import VARIANTS
 
     return VARIANTS[_settings(config).variant]
 
 
 def _part_counts(small: StackSettings, width: int, depth: int, key_width: int) -> PartCounts:
-    """small: the decoder that reads the source; the language model is of this width."""
+    """The parameter counts of the parts of variants.
+
+    Args:
+        small: the settings of the decoder that reads the source.
+        width: the width of the language model.
+        depth: its number of layers.
+        key_width: the width of its keys.
+    """
     from subgraft.config.conditioning import PartCounts
 
     own, linear = small.d_model, parameter_counts.linear
@@ -198,7 +213,7 @@ def _part_counts(small: StackSettings, width: int, depth: int, key_width: int) -
     )
 
 
-def _of_source(settings: ConditioningSettings, width: int) -> int:
+def _source_parameters(settings: ConditioningSettings, width: int) -> int:
     source = settings.source
     if source.kind == "class":
         return len(source.classes) * source.vectors * width
@@ -216,7 +231,7 @@ def _of_source(settings: ConditioningSettings, width: int) -> int:
     return 0
 
 
-def _of_copying(settings: ConditioningSettings, width: int) -> int:
+def _copying_parameters(settings: ConditioningSettings, width: int) -> int:
     if settings.copying is None:
         return 0
     selector = 0 if settings.copying.threshold is None else parameter_counts.linear(width, 1)

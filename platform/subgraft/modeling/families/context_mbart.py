@@ -1,9 +1,9 @@
 # mypy: allow-untyped-calls
-"""An mBART whose encoder reads the sentences before: hierarchical attention (Miculicich et al., EMNLP 2018, section 2).
+"""An mBART whose encoder also reads previous sentences: hierarchical attention (Miculicich et al., EMNLP 2018, sec. 2).
 
-Only the encoder has context ("HAN encoder"); the decoder sees the source sentence alone. Earlier sentences are encoded
-by the same encoder, one by one and without gradients, so they train only the attention to them; its own sentence trains
-the encoder.
+Only the encoder has context ("HAN encoder"); the decoder sees only the source sentence. Previous sentences are encoded
+by the same encoder, one by one and without gradients. So they train only the attention to them, and the encoder is
+trained on the source sentence.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from transformers import MBartConfig, MBartForConditionalGeneration
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.models.mbart.modeling_mbart import MBartEncoder, MBartModel, MBartPreTrainedModel
 
-# The gate's first bias: a token's new state is 0.88 of its own and 0.12 of its context.
+# The initial bias of the gate: a token's new state is 0.88 of its own state and 0.12 of its context.
 _OWN_STATE = 2.0
 
 
@@ -25,7 +25,7 @@ class ContextMBartConfig(MBartConfig):
     """An mBART's configuration.
 
     Attributes:
-        context_sentences: How many sentences before are read.
+        context_sentences: The number of previous sentences that are read.
         context_end_id: The token that ends each sentence of a row.
     """
 
@@ -54,13 +54,13 @@ class MultiHead(nn.Module):
 
 
 class HierarchicalAttention(nn.Module):
-    """Each token attends to the words of each sentence before, and then to these sentences; a gate mixes the result in.
+    """Each token attends to the words of each previous sentence, and then to the sentences; a gate adds the result.
 
     With h of a token and H_j of the words of sentence j:
 
         s_j = norm(MultiHead(f_w(h), H_j));  d = norm(FFN(MultiHead(f_s(h), s)));  λ = σ(W_h h + W_d d + b)
 
-    and the new state is λ h + (1 - λ) d. Without sentences before, it is h.
+    and the new state is λ h + (1 - λ) d. Without previous sentences, it is h.
     """
 
     def __init__(self, width: int, heads: int, inner: int, dropout: float) -> None:
@@ -74,13 +74,16 @@ class HierarchicalAttention(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, states: Tensor, context: Tensor, words: Tensor) -> Tensor:
-        """New states [B, T, d]. context: of n sentences before [B, n, L, d]; words: bool [B, n, L], False for padding.
+        """New states [B, T, d].
 
-        A sentence without words is not there.
+        Args:
+            states: the states of the source sentence [B, T, d].
+            context: the states of n previous sentences [B, n, L, d].
+            words: bool [B, n, L], False for padding. A sentence without words is ignored.
         """
         rows, sentences, length = len(states), context.shape[1], states.shape[1]
         present = words.any(2)
-        # Where there is nothing to attend to, everything is visible, because a softmax over nothing is NaN.
+        # If there is nothing to attend to, everything is visible, because a softmax over nothing is NaN.
         seen_words = words | ~present[..., None]
         seen_sentences = present | ~present.any(1, keepdim=True)
         query = self.word_query(states)[:, None].expand(-1, sentences, -1, -1).flatten(0, 1)
@@ -95,7 +98,8 @@ class HierarchicalAttention(nn.Module):
 
 
 class Sentences(NamedTuple):
-    """The sentences of rows: own [B, T] with own_mask, and those before [B, n, L] with words, bool."""
+    """The sentences of rows: the source sentence, own [B, T] with own_mask, and previous ones, before [B, n, L] with
+    words, bool."""
 
     own: Tensor
     own_mask: Tensor
@@ -104,9 +108,9 @@ class Sentences(NamedTuple):
 
     @classmethod
     def of(cls, input_ids: Tensor, attention_mask: Tensor, padding: int, end: int) -> Sentences:
-        """A row [B, S] is the sentences before, each to its end token, the own one, and padding.
+        """Split rows [B, S] of previous sentences, each with an end token, the source sentence, and padding.
 
-        attention_mask is 1 for the own sentence alone, which is what the decoder attends to.
+        attention_mask is 1 only for the source sentence, to which the decoder attends.
         """
         own = attention_mask.bool()
         earlier = (input_ids != padding) & ~own
@@ -131,7 +135,7 @@ class Sentences(NamedTuple):
 
 
 class ContextMBartEncoder(MBartEncoder):
-    """mBART's encoder, whose top states attend to those of the sentences before."""
+    """mBART's encoder, whose top states attend to those of previous sentences."""
 
     config_class = ContextMBartConfig
 
@@ -142,16 +146,16 @@ class ContextMBartEncoder(MBartEncoder):
         self.post_init()
 
     def forward(self, input_ids: Any = None, attention_mask: Any = None, **rest: Any) -> Any:
-        """States [B, S, d] of rows as `Sentences.of` takes them; those of sentences before are zero.
+        """States [B, S, d] of rows in the form of `Sentences.of`; the states of previous sentences are zero.
 
-        Without a mask, or of embeddings, rows are single sentences.
+        Without a mask, or with `inputs_embeds`, rows are single sentences.
         """
         if input_ids is None or attention_mask is None:
             return super().forward(input_ids=input_ids, attention_mask=attention_mask, **rest)
         assert self.padding_idx is not None  # an mBART has a padding token
         padding, end = int(self.padding_idx), int(self.config.context_end_id)
         read = Sentences.of(input_ids, attention_mask, padding, end)
-        # First with gradients: autocast would remember weights that were cast without.
+        # The pass with gradients comes first, because autocast caches weights that were cast without gradients.
         own = super().forward(input_ids=read.own, attention_mask=read.own_mask.long()).last_hidden_state
         states = self.context(own, self._earlier(read, own), read.words)
         placed = states.new_zeros(*input_ids.shape, states.shape[-1])
@@ -160,7 +164,7 @@ class ContextMBartEncoder(MBartEncoder):
 
     @torch.no_grad()
     def _earlier(self, read: Sentences, own: Tensor) -> Tensor:
-        """The states of sentences before [B, n, L, d]."""
+        """The states of previous sentences [B, n, L, d]."""
         states, present = own.new_zeros(*read.before.shape, own.shape[-1]), read.words.any(2)
         if present.any():
             ids, mask = read.before[present], read.words[present].long()
@@ -169,7 +173,7 @@ class ContextMBartEncoder(MBartEncoder):
 
 
 class ContextMBartModel(MBartModel):
-    """mBART's decoder behind such an encoder."""
+    """mBART's model with this encoder."""
 
     config_class = ContextMBartConfig
 

@@ -40,7 +40,7 @@ class DebertaV2(EncoderOnly):
             raise UserError(what, hint=ITS_VOCABULARY)
 
     def completed(self, config: Config, weights: Iterable[str]) -> Config:
-        """With `legacy`, by the head that the weights have."""
+        """Set `legacy` by the head that the weights have."""
         newer = any(name.startswith("lm_predictions.") for name in weights)
         return {**config, "legacy": not newer}
 
@@ -51,7 +51,7 @@ class DebertaV2(EncoderOnly):
         rows += config[self.positions_key] if config.get("position_biased_input", True) else 0
         total = rows * width + norm + layers * layer(width, inner)
         if config.get("relative_attention"):
-            own = 0 if config.get("share_att_key") else len({"c2p", "p2c"} & _by_position(config))
+            own = 0 if config.get("share_att_key") else len({"c2p", "p2c"} & _position_attentions(config))
             total += self._relative_rows(config) * width + layers * own * parameter_counts.linear(width, width)
         total += norm if "layer_norm" in str(config.get("norm_rel_ebd", "none")).lower() else 0
         kernel = config.get("conv_kernel_size", 0)
@@ -107,7 +107,7 @@ def _newer_head(model: PreTrainedModel) -> Any:
     return model.get_submodule("lm_predictions.lm_head")
 
 
-def _by_position(config: Config) -> set[str]:
-    """The attentions that depend on positions: a list, or in older files a text."""
+def _position_attentions(config: Config) -> set[str]:
+    """The kinds of attention that depend on positions: in config.json a list, or in older files a text."""
     kinds = config.get("pos_att_type") or []
     return {each.strip() for each in (kinds.lower().split("|") if isinstance(kinds, str) else kinds)}

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.family import Family
 from subgraft.modeling.families.heads import Head
-from subgraft.modeling.families.input_layout import ROOM, InputLayout
+from subgraft.modeling.families.input_layout import DEFAULT_MAX_LENGTH, InputLayout
 from subgraft.modeling.families.model_parts import Config, Tables, TableSize
-from subgraft.modeling.families.sequence_format import SequenceFormat, needed
+from subgraft.modeling.families.sequence_format import SequenceFormat, required_token
 
 if TYPE_CHECKING:
     from torch import nn
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class DecoderOnly(Family):
-    """One side. tied: whether the output projection is tied if config.json has no `tie_word_embeddings`."""
+    """Models with one side. tied: whether the projection is tied if config.json has no `tie_word_embeddings`."""
 
     sides = ("decoder",)
     objectives = frozenset({"causal"})
@@ -34,14 +34,14 @@ class DecoderOnly(Family):
         return int(config[self.layers_key])
 
     def key_width(self, config: Config) -> int:
-        """The width of all keys of a layer together, which is that of its values."""
+        """The total width of a layer's keys, which is also that of its values."""
         return self.width(config)
 
     def layers(self, config: Config, side: SideName) -> int:
         return self.depth(config) if side == "decoder" else 0
 
     def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
-        # Any valid id does; transformers cannot construct a padding id beyond a smaller vocabulary.
+        # Any valid id will do: transformers cannot construct a model whose padding id exceeds a smaller vocabulary.
         padding = {"pad_token_id": 0} if config.get("pad_token_id") is not None else {}
         return {**config, "vocab_size": sizes.get("decoder", config["vocab_size"]), **padding}
 
@@ -59,26 +59,28 @@ class DecoderOnly(Family):
         also an end token (GPT-2, and models trained on lines separated by ends). An id that is not a special token of
         this vocabulary is ignored. Without a beginning token, the end token is used.
         """
-        end = needed(target, "eos", f"a {self.model_type} model")
+        end = required_token(target, "eos", f"a {self.model_type} model")
         begin, ends = config.get("bos_token_id"), config.get("eos_token_id")
         is_end = begin is not None and begin in (ends if isinstance(ends, list) else [ends])
         known = begin if begin in target.special_ids else end
         return SequenceFormat((), (end,), known if is_end else target.special.get("bos", known))
 
     def input_layout(self, config: Config, tokenizer: Tokenizer, languages: Languages | None) -> InputLayout:
-        """A text after its beginning token, if it has one of its own; two texts with the end token between them.
+        """A text after its beginning token, if it has one; two texts with the end token between them.
 
-        Nothing follows, because such a head reads the last token. tokenizer_config.json may say whether there is a
-        beginning (`add_bos_token`).
+        No token follows a text, because a head reads the last token. `add_bos_token` in tokenizer_config.json defines
+        whether there is a beginning token; by default there is one if it differs from the end token.
         """
-        end, begin = needed(tokenizer, "eos", f"a {self.model_type} model"), tokenizer.special.get("bos")
+        end, begin = required_token(tokenizer, "eos", f"a {self.model_type} model"), tokenizer.special.get("bos")
         added = tokenizer.config.get("add_bos_token")
         begins = begin is not None and (added if isinstance(added, bool) else begin != end)
         limit = self.position_limit(config)
-        return InputLayout((begin,) if begins and begin is not None else (), (end,), (), False, limit or ROOM)
+        return InputLayout(
+            (begin,) if begins and begin is not None else (), (end,), (), False, limit or DEFAULT_MAX_LENGTH
+        )
 
     def classifier_parameters(self, config: Config, head: Head) -> int:
-        """One linear map of each token's state, which has no bias where it classifies whole texts."""
+        """One linear map of states; it has no bias in a head that classifies texts."""
         return parameter_counts.linear(self.embedding_width(config), len(head.labels), head.kind in ("tokens", "span"))
 
     def input_table(self, model: PreTrainedModel, name: SideName) -> nn.Embedding:
@@ -86,9 +88,9 @@ class DecoderOnly(Family):
         return table
 
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
-        from subgraft.modeling.families.table_replacement import exchange
+        from subgraft.modeling.families.table_replacement import replace_tensors
 
-        exchange(self, model, "decoder", tables["decoder"])
+        replace_tensors(self, model, "decoder", tables["decoder"])
         self.post_init(model)
         return model
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
-from subgraft.modeling.families.family import Family, same_padding_only
+from subgraft.modeling.families.family import Family, require_same_padding
 from subgraft.modeling.families.heads import Head, own_head_in
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection, Tables, TableSize
-from subgraft.modeling.families.sequence_format import SequenceFormat, needed
+from subgraft.modeling.families.sequence_format import SequenceFormat, required_token
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from subgraft.config.settings_base import SideName
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-# Entries of config.json by which a stack sees earlier tokens only, reads a source, or has a cache.
+# Entries of config.json that make a stack see only earlier tokens, attend to a source, or use a cache.
 _OF_ATTENTION = ("is_decoder", "add_cross_attention", "use_cache")
 # The model type of transformers' EncoderDecoderModel, here always of two encoders of one family.
 BERT2BERT = "encoder-decoder"
@@ -93,7 +93,8 @@ class EncoderOnly(Family):
     def stack_parameters(self, config: Config, layer: Callable[[int, int], int]) -> int:
         """Parameters of position and segment embeddings and of layers.
 
-        layer: `parameter_counts.encoder_layer` or `decoder_layer`.
+        layer: the parameters of a layer of this width and inner width: `parameter_counts.encoder_layer` or
+            `decoder_layer`.
         """
         width, narrow = self.width(config), self.embedding_width(config)
         rows = config[self.positions_key] + config.get("type_vocab_size", 2)
@@ -122,7 +123,7 @@ class EncoderOnly(Family):
         return self.stack_projections(config)
 
     def stack_projections(self, config: Config, attentions: int = 1) -> list[Projection]:
-        """The linear maps of one stack. (The name of the attention's output also ends in `output.dense`.)"""
+        """The linear maps of one stack. The name of the attention's output also ends in `output.dense`."""
         attention = ("query", "key", "value", "attention.output.dense")
         inner = ("intermediate.dense", "output.dense")
         sizes = self.width(config), self.inner_width(config), config[self.layers_key]
@@ -135,8 +136,10 @@ class EncoderOnly(Family):
         self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
     ) -> SequenceFormat:
         """[CLS] … [SEP], as in pretraining; an encoder-decoder assembled from it starts decoding with [CLS]."""
-        begin, end = needed(source, "bos", "a BERT"), needed(source, "eos", "a BERT")
-        return SequenceFormat((end,), (needed(target, "eos", "a BERT"),), needed(target, "bos", "a BERT"), (begin,))
+        begin, end = required_token(source, "bos", "a BERT"), required_token(source, "eos", "a BERT")
+        return SequenceFormat(
+            (end,), (required_token(target, "eos", "a BERT"),), required_token(target, "bos", "a BERT"), (begin,)
+        )
 
     def separator(self, ending: tuple[int, ...]) -> tuple[int, ...]:
         """[SEP]; in the RoBERTas, which have no segments, </s></s>."""
@@ -165,11 +168,11 @@ class EncoderOnly(Family):
 
     def check_padding(self, padding_id: int | None, new: int | None) -> None:
         if self.positions_after_padding:
-            same_padding_only(self.model_type, padding_id, new)
+            require_same_padding(self.model_type, padding_id, new)
 
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
         """Raises UserError for separate embeddings of the two sides."""
-        from subgraft.modeling.families.table_replacement import exchange
+        from subgraft.modeling.families.table_replacement import replace_tensors
 
         if len(tables) != 2 or tables["encoder"].input is not tables["decoder"].input:
             raise UserError(
@@ -178,7 +181,7 @@ class EncoderOnly(Family):
             )
         self.check_padding(model.config.pad_token_id, tables["decoder"].padding_id)
         tied = self.side(model, "decoder").tied
-        exchange(self, model, "decoder", tables["decoder"])
+        replace_tensors(self, model, "decoder", tables["decoder"])
         self.rename_bias(model, tied)
         return model
 
@@ -205,21 +208,14 @@ class EncoderOnly(Family):
     def assemble(self, model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
         """Both sides are initialised with the model's weights; cross-attention is new.
 
-        Raises UserError if the tokenizer lacks a beginning, end or padding token, or transformers such a decoder.
+        Raises UserError if the tokenizer lacks a beginning, end or padding token, or transformers has no such decoder.
         """
         import torch
         import transformers
 
         ids = _token_ids(tokenizer)
         sizes = {**model.config.to_dict(), "pad_token_id": ids["pad_token_id"]}
-        for derived in (
-            "model_type",
-            "architectures",
-            "is_decoder",
-            "add_cross_attention",
-            "use_cache",
-            "_name_or_path",
-        ):
+        for derived in ("model_type", "architectures", *_OF_ATTENTION, "_name_or_path"):
             sizes.pop(derived, None)
         stack_class, decoder_class = (getattr(transformers, name) for name in self._require_decoder())
         config_class: Any = type(model.config)
@@ -232,17 +228,17 @@ class EncoderOnly(Family):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             encoder = stack_class(encoder_config, **({"add_pooling_layer": False} if self.has_pooler else {}))
-            made = transformers.EncoderDecoderModel(config, encoder, decoder_class(decoder_config))
+            assembled = transformers.EncoderDecoderModel(config, encoder, decoder_class(decoder_config))
         body = model.base_model.state_dict()
-        made.encoder.load_state_dict({name: each for name, each in body.items() if not name.startswith("pooler.")})
-        new = made.decoder.load_state_dict(model.state_dict(), strict=False).missing_keys
+        assembled.encoder.load_state_dict({name: each for name, each in body.items() if not name.startswith("pooler.")})
+        new = assembled.decoder.load_state_dict(model.state_dict(), strict=False).missing_keys
         assert all(".crossattention." in name for name in new)
         for name, token in ids.items():
-            setattr(made.generation_config, name, token)
+            setattr(assembled.generation_config, name, token)
         # Without a limit of its own, generate stops after 20 tokens.
-        made.generation_config.max_length = getattr(encoder_config, self.positions_key)
-        made.eval()
-        return made
+        assembled.generation_config.max_length = getattr(encoder_config, self.positions_key)
+        assembled.eval()
+        return assembled
 
 
 def _token_ids(tokenizer: Tokenizer) -> dict[str, int]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.heads import Head, head_in, is_headed
-from subgraft.modeling.families.input_layout import ROOM, InputLayout
+from subgraft.modeling.families.input_layout import DEFAULT_MAX_LENGTH, InputLayout
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection, Side, Tables, TableSize
 from subgraft.modeling.families.sequence_format import SequenceFormat
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from subgraft.modeling.conditioning.copying import TargetStates
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-# The uses of unsupported models.
+# A hint for unsupported models.
 ITS_VOCABULARY = (
     "Its vocabulary can be used: `subgraft similar`, and `subgraft vocab learn --like`, `extend`, `trim`, `compare`."
 )
@@ -54,14 +54,14 @@ class Family(ABC):
         transposed: Whether projection weights are [inputs, outputs] instead of [outputs, inputs].
         absent_weights: Name prefixes of unused weights, which a checkpoint may lack.
         head_dropout_keys: The names in config.json of the dropout before a classifying head's output.
-        forwards_inputs: What a stack reads in addition where each token is to see those before it alone; nothing where
-            it sees no others anyway.
-        retained_head: Name prefixes of weights outside of the body that a classifying head has in common with the head
-            that predicts tokens.
+        forwards_inputs: The additional inputs that make each token of a stack see only earlier ones; empty if this is
+            always the case.
+        retained_head: Name prefixes of weights outside of the body that a classifying head shares with the head that
+            predicts tokens.
         pads_left: Whether inputs of a head for whole texts are padded on the left, because it reads the last state.
         transformers_class: The name of the transformers class that loads the model.
         next_sentence_class: The name of the class that also predicts whether a segment follows another, if any.
-        auto_class: The transformers auto class of the head that predicts tokens, if it is not that of its kind.
+        auto_class: The transformers auto class of the head that predicts tokens, if it is not the usual one.
         ctranslate2_loader: The name of CTranslate2's loader of such models; None if they are not exported to it.
         ctranslate2_encoder: The name of CTranslate2's loader of their encoder without a head; None if it has none.
         width_key, inner_width_key, layers_key, heads_key, positions_key: The names of these sizes in config.json.
@@ -101,7 +101,7 @@ class Family(ABC):
         """Raises UserError for models that were pretrained without a head that predicts tokens."""
 
     def completed(self, config: Config, weights: Iterable[str]) -> Config:
-        """The configuration with entries that only the names of the stored weights show."""
+        """The configuration, completed by entries that can be derived only from the names of the stored weights."""
         return config
 
     def predicts_next_sentence(self, config: Config) -> bool:
@@ -114,11 +114,11 @@ class Family(ABC):
         return None if limit is None else int(limit)
 
     def computed_numbers(self, config: Config) -> int:
-        """How many numbers a loaded model computes and holds that are neither parameters nor stored weights."""
+        """The number of elements that a loaded model computes: they are neither parameters nor stored weights."""
         return 0
 
     def task_embeddings(self, config: Config) -> int:
-        """The number of objectives that have an embedding, which is added to those of the tokens read for them."""
+        """The number of objectives with an embedding, which is added to the token embeddings in their batches."""
         return 0
 
     @abstractmethod
@@ -178,7 +178,7 @@ class Family(ABC):
         return [TableSize(frozenset(self.sides), int(config["vocab_size"]) * self.embedding_width(config))]
 
     def classifier_parameters(self, config: Config, head: Head) -> int:
-        """Parameters of a classifying head: one that sees whole texts has a dense layer before its outputs."""
+        """Parameters of a classifying head. A head for texts has a dense layer before its outputs."""
         width = self.width(config)
         dense = parameter_counts.linear(width, width) if head.kind in ("sequence", "choice") else 0
         return dense + parameter_counts.linear(width, len(head.labels))
@@ -193,7 +193,7 @@ class Family(ABC):
         return f"{self.model_type}, {layers} layers of width {self.width(config)}"
 
     def assembled(self, config: Config) -> dict[str, Any]:
-        """The configuration of the model that `assemble` makes; its own where the family generates as it is."""
+        """The configuration of the model that `assemble` makes; unchanged for a family that generates text itself."""
         return dict(config)
 
     @abstractmethod
@@ -216,7 +216,9 @@ class Family(ABC):
         form = self.sequence_format(config, tokenizer, tokenizer, languages)
         separator, longest = self.separator(form.source_ending), self.position_limit(config)
         segments = self.has_segments(config)
-        return InputLayout(form.source_beginning, separator, form.source_ending, segments, longest or ROOM)
+        return InputLayout(
+            form.source_beginning, separator, form.source_ending, segments, longest or DEFAULT_MAX_LENGTH
+        )
 
     def separator(self, ending: tuple[int, ...]) -> tuple[int, ...]:
         """The tokens between two texts, given those after the last."""
@@ -227,11 +229,11 @@ class Family(ABC):
         return ()
 
     def ends_blocks(self, config: Config) -> bool:
-        """Whether a text of several sentences ends with another token than each of them, so that models write such."""
+        """Whether a text of several sentences ends with another token than its sentences, as translated blocks must."""
         return False
 
     def has_segments(self, config: Config) -> bool:
-        """Whether the model marks the tokens of a second text as such."""
+        """Whether the model reads segment ids, which mark the tokens of a second text."""
         return False
 
     def runs_in_ctranslate2(self, config: Config) -> bool:
@@ -241,7 +243,7 @@ class Family(ABC):
     # New models. `settings` are the family's own in config/models.py.
 
     def described(self, settings: Any, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        """The configuration of a new model over vocabularies of these sizes, in all that its parameters depend on."""
+        """The entries of a new model's configuration that determine its parameters, for vocabularies of these sizes."""
         raise UserError(f"new models of the family {self.model_type} cannot be built")
 
     def build(self, settings: Any, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
@@ -285,11 +287,11 @@ class Family(ABC):
         raise UserError(f"a {self.model_type} model generates text as it is: there is nothing to assemble")
 
     def with_source_encoder(self, config: Config, layers: int, vocabulary: int, padding_id: int = 0) -> dict[str, Any]:
-        """The configuration of the model behind a source encoder of so many layers and tokens."""
+        """The configuration of the model with a source encoder of this number of layers and tokens."""
         raise UserError(f"a {self.model_type} model takes no source encoder", hint="Use a BART.")
 
     def with_context(self, config: Config, sentences: int, end_id: int) -> dict[str, Any]:
-        """The configuration of a model whose encoder reads so many sentences before, each up to a token `end_id`."""
+        """The configuration of a model whose encoder also reads the previous `sentences`, each ending with `end_id`."""
         hint = "Use an mBART whose sides share one vocabulary."
         raise UserError(f"a {self.model_type} model reads no sentences before", hint=hint)
 
@@ -421,7 +423,7 @@ class Family(ABC):
         family does not support such embeddings.
         """
 
-    # Models in memory: hidden states. layer: after which one, counted from 1; None for the top of the stack.
+    # Models in memory: hidden states. layer: the layer after which they are taken, from 1; None for the top.
 
     def encoder_states(self, model: nn.Module, *, layer: int | None = None, **inputs: Any) -> Tensor:
         """States [B, S, d] of `input_ids` or `inputs_embeds` under an `attention_mask`."""
@@ -477,12 +479,12 @@ class Family(ABC):
 
 
 def logit_cap(config: PreTrainedConfig) -> float | None:
-    """The limit of a model's logits, which tanh bends towards it; None for logits without one."""
+    """The soft cap of a model's logits; None if they have none."""
     cap: float | None = getattr(config, "final_logit_softcapping", None)
     return cap or None
 
 
-def capped(logits: Tensor, cap: float | None) -> Tensor:
+def softcap(logits: Tensor, cap: float | None) -> Tensor:
     """c * tanh(x / c) for each logit x; the logits themselves without a cap."""
     return logits if cap is None else cap * (logits / cap).tanh()
 
@@ -493,7 +495,7 @@ def states_at(output: Any, layer: int | None) -> Tensor:
     return states
 
 
-def one_table_only(model_type: str) -> UserError:
+def separate_tables_error(model_type: str) -> UserError:
     """The error for separate vocabularies of the two sides of a model with one embedding matrix."""
     return UserError(
         f"a {model_type} model has one embedding matrix, and so one vocabulary for both sides",
@@ -501,8 +503,8 @@ def one_table_only(model_type: str) -> UserError:
     )
 
 
-def same_padding_only(model_type: str, padding_id: int | None, new: int | None) -> None:
-    """Raises UserError where a model that counts positions from its padding id would get another one."""
+def require_same_padding(model_type: str, padding_id: int | None, new: int | None) -> None:
+    """Raises UserError if a model that counts positions from its padding id would get another padding id."""
     if new != padding_id:
         raise UserError(
             f"this {model_type} model counts positions from its padding id, {padding_id}, and "

@@ -28,7 +28,7 @@ IN_WORDS: Mapping[HeadKind, str] = {
     "span": "a head that finds answers in a passage",
     "choice": "a head that chooses among texts",
 }
-# The only label of a head for sequences that stands in for one of choices, where transformers has none.
+# The only label of a head for sequences that replaces a head for choices, if transformers has none.
 CHOICE_LABEL = "choice"
 # The entry of config.json with the task that a head was finetuned for, and its settings, among them the longest input.
 TASK_ENTRY, LONGEST = "subgraft_task", "max_length"
@@ -36,15 +36,15 @@ TASK_ENTRY, LONGEST = "subgraft_task", "max_length"
 OWN_HEAD = "subgraft_head"
 # In the names of the weights of BERT's prediction of next sentences.
 NEXT_SENTENCE = ".seq_relationship."
-# As many as transformers' configurations have by default.
-_LABELS = 2
+# The default number of labels in transformers' configurations.
+_DEFAULT_LABEL_COUNT = 2
 
 
 class Head(NamedTuple):
     """A model's head.
 
-    labels: names of its outputs in their order; of a span those of its start and end, of choices one, the score.
-    problem: transformers' `problem_type`, which decides the loss; None where the number of labels decides.
+    labels: the names of its outputs in order: for spans the start and the end, for choices a single score.
+    problem: transformers' `problem_type`, which determines the loss; None if the number of labels determines it.
     """
 
     kind: HeadKind
@@ -54,8 +54,8 @@ class Head(NamedTuple):
     def __str__(self) -> str:
         if self.kind in ("span", "choice"):
             return IN_WORDS[self.kind]
-        shown = ", ".join(self.labels[:5]) + (", …" if len(self.labels) > 5 else "")
-        return f"{IN_WORDS[self.kind]}, {len(self.labels)} {'label' if len(self.labels) == 1 else 'labels'} ({shown})"
+        names = ", ".join(self.labels[:5]) + (", …" if len(self.labels) > 5 else "")
+        return f"{IN_WORDS[self.kind]}, {len(self.labels)} {'label' if len(self.labels) == 1 else 'labels'} ({names})"
 
 
 def kind_of_class(name: str) -> HeadKind | None:
@@ -65,12 +65,12 @@ def kind_of_class(name: str) -> HeadKind | None:
 
 
 def head_in(config: Config) -> Head | None:
-    """The head of the model of a config.json; None where it predicts tokens, or has no head.
+    """The head of the model of a config.json; None if it predicts tokens or has no head.
 
     Raises UserError for labels that are not numbered from 0, or not as many as `num_labels`.
     """
-    named = config.get("architectures")
-    kind = kind_of_class(str(named[0])) if isinstance(named, list) and named else None
+    classes = config.get("architectures")
+    kind = kind_of_class(str(classes[0])) if isinstance(classes, list) and classes else None
     return None if kind is None else head_of_kind(kind, config)
 
 
@@ -86,7 +86,7 @@ def head_of_kind(kind: HeadKind, config: Config) -> Head:
 
 
 def own_head_in(config: Config) -> SanSettings | BilstmSettings | None:
-    """The settings of a head that transformers has no class for; None for its own. Raises UserError if unknown."""
+    """The settings of a head that transformers has no class for; None for others. Raises UserError if it is unknown."""
     entry = config.get(OWN_HEAD)
     if entry is None:
         return None
@@ -102,7 +102,7 @@ def own_head_in(config: Config) -> SanSettings | BilstmSettings | None:
 
 
 def longest_input(config: Config) -> int | None:
-    """The most tokens of an input in a head's finetuning; None where that is not recorded."""
+    """The maximum input length in a head's finetuning, in tokens; None if it is not recorded."""
     entry = config.get(TASK_ENTRY)
     longest = entry.get(LONGEST) if isinstance(entry, Mapping) else None
     return longest if type(longest) is int and longest > 0 else None
@@ -111,7 +111,7 @@ def longest_input(config: Config) -> int | None:
 def _labels(config: Config) -> tuple[str, ...]:
     names, count = config.get("id2label"), config.get("num_labels")
     if not isinstance(names, Mapping):
-        return numbered_labels(_LABELS if count is None else int(count))
+        return numbered_labels(_DEFAULT_LABEL_COUNT if count is None else int(count))
     by_id = {str(label): str(name) for label, name in names.items()}
     ids = [str(label) for label in range(len(by_id))]
     if not ids or by_id.keys() != set(ids):

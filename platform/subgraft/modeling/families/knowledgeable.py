@@ -56,16 +56,16 @@ class Knowledgeable(Bert):
         )
 
     def body_parameters(self, config: Config) -> Parameters:
-        whole = super().body_parameters(config).total + self._of_entities(config)
-        whole += parameter_counts.linear(self.width(config), int(config["entity_width"]))
-        return Parameters(whole, whole)
+        total = super().body_parameters(config).total + self._entity_parameters(config)
+        total += parameter_counts.linear(self.width(config), int(config["entity_width"]))
+        return Parameters(total, total)
 
     def headed_body_parameters(self, config: Config, head: Head) -> Parameters:
-        whole = super().headed_body_parameters(config, head).total + self._of_entities(config)
-        return Parameters(whole, whole)
+        total = super().headed_body_parameters(config, head).total + self._entity_parameters(config)
+        return Parameters(total, total)
 
-    def _of_entities(self, config: Config) -> int:
-        """Parameters of the attentions of entities and of the aggregators, of which the last writes no entity."""
+    def _entity_parameters(self, config: Config) -> int:
+        """Parameters of the entity attentions and of the aggregators; the last aggregator outputs no entities."""
         narrow, inner, layers = int(config["entity_width"]), self.inner_width(config), int(config["knowledge_layers"])
         attention = parameter_counts.attention(narrow) + parameter_counts.norm(narrow)
         reads = parameter_counts.linear(narrow, inner, bias=False)
@@ -73,7 +73,7 @@ class Knowledgeable(Bert):
         return layers * (attention + reads) + (layers - 1) * writes
 
     def unused_parameters(self, model: nn.Module, *, forwards: bool) -> Iterable[nn.Parameter]:
-        """Those that only text with entities uses."""
+        """The parameters that only text with entities uses."""
         return [each for name, each in model.named_parameters() if ".entity_" in f".{name}"]
 
     def in_words(self, config: Config) -> str:
@@ -95,7 +95,7 @@ class Knowledgeable(Bert):
         return KnowledgeableForSequenceClassification if kind in ("sequence", "choice") else None
 
     def assembled(self, config: Config) -> dict[str, Any]:
-        """An encoder-decoder is made of its text part alone."""
+        """The configuration of an encoder-decoder that is assembled from its text part alone."""
         return super().assembled(as_bert(config))
 
     def assemble(self, model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> PreTrainedModel:

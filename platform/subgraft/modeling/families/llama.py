@@ -84,12 +84,12 @@ class LlamaLike(DecoderOnly):
         self.input_table(model, "decoder").padding_idx = model.config.pad_token_id
 
     def runs_in_ctranslate2(self, config: Config) -> bool:
-        """Not if the heads together are wider or narrower than the model, or for other scalings than `SCALINGS`."""
+        """False if the total width of the heads is not the model's, or for scalings that are not in `SCALINGS`."""
         as_wide = self.exports_wide_heads or self._attention_widths(config)[0] == self.width(config)
         return super().runs_in_ctranslate2(config) and as_wide and rotary_scaling(config)["rope_type"] in SCALINGS
 
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
-        """With the scaling's factor and original length, which CTranslate2's loader omits."""
+        """Add the scaling's factor and original length, which CTranslate2's loader omits."""
         import numpy as np
 
         config = model.config.to_dict()

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.bart_like import OneTable, new_config, shape
-from subgraft.modeling.families.family import same_padding_only
+from subgraft.modeling.families.family import require_same_padding
 from subgraft.modeling.families.model_parts import Config, Parameters, Tables
-from subgraft.modeling.families.sequence_format import SequenceFormat, language_codes, needed, start_role
+from subgraft.modeling.families.sequence_format import SequenceFormat, language_codes, required_token, start_role
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,7 @@ class M2M100(OneTable):
     transformers_class = "M2M100ForConditionalGeneration"
     ctranslate2_loader = "M2M100Loader"
     objectives = frozenset({"translation"})
-    called = "an M2M-100"
+    display_name = "an M2M-100"
 
     def body_parameters(self, config: Config) -> Parameters:
         """Layers are pre-norm, with one more norm at the top of each stack."""
@@ -60,9 +60,9 @@ class M2M100(OneTable):
 
         The first NLLB tokenizers put the source's code after </s>: `legacy_behaviour` in tokenizer_config.json.
         """
-        ends = needed(source, "eos", "an M2M-100"), needed(target, "eos", "an M2M-100")
+        ends = required_token(source, "eos", "an M2M-100"), required_token(target, "eos", "an M2M-100")
         codes = language_codes(source, target, languages)
-        start = needed(target, start_role(config, "eos"), "an M2M-100")
+        start = required_token(target, start_role(config, "eos"), "an M2M-100")
         if source.config.get("legacy_behaviour"):
             return SequenceFormat((ends[0], codes[0]), (ends[1],), start, (), codes[1])
         return SequenceFormat((ends[0],), (ends[1],), start, (codes[0],), codes[1])
@@ -93,7 +93,7 @@ class M2M100(OneTable):
         from transformers.models.m2m_100.tokenization_m2m_100 import FAIRSEQ_LANGUAGE_CODES
 
         from subgraft.base.json_io import object_in
-        from subgraft.modeling.families.piece_numbering import numbered, read_numbering
+        from subgraft.modeling.families.piece_numbering import read_numbering, tokenizer_with_ids
 
         ids = read_numbering(numbering, _ROLES.values())
         named = object_in(directory / "tokenizer_config.json").get("language_codes", "m2m100")
@@ -102,7 +102,7 @@ class M2M100(OneTable):
             raise UserError(f"its language codes ({named}) are not known", where=str(directory))
         codes = {f"__{code}__": len(ids) + place for place, code in enumerate(known)}
         special = [*dict.fromkeys(_ROLES.values()), *codes]
-        return dict.fromkeys(self.sides, numbered(model, {**ids, **codes}, special, _ROLES))
+        return dict.fromkeys(self.sides, tokenizer_with_ids(model, {**ids, **codes}, special, _ROLES))
 
     def output_bias(self, model: PreTrainedModel) -> Tensor | None:
         return None
@@ -110,7 +110,7 @@ class M2M100(OneTable):
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
         """Raises UserError for separate embeddings of the two sides, and for another padding id."""
         for table in tables.values():
-            same_padding_only(self.model_type, model.config.pad_token_id, table.padding_id)
+            require_same_padding(self.model_type, model.config.pad_token_id, table.padding_id)
         return super().replace_tables(model, tables)
 
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.modeling.families.bart_like import BartLike, new_config, shape
 from subgraft.modeling.families.model_parts import Config, Parameters, Side
-from subgraft.modeling.families.sequence_format import SequenceFormat, needed, start_role, target_named
+from subgraft.modeling.families.sequence_format import (
+    SequenceFormat,
+    required_token,
+    start_role,
+    target_language_prefix,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +24,7 @@ if TYPE_CHECKING:
     from subgraft.config.corpora import Languages
     from subgraft.config.models import MarianSettings
     from subgraft.config.settings_base import SideName
-    from subgraft.modeling.families.bart_like import Rebuilt
+    from subgraft.modeling.families.bart_like import ClassAndConfig
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -49,9 +54,9 @@ class Marian(BartLike):
 
         If the source vocabulary has codes of target languages (>>fra<<), a source begins with one of them.
         """
-        ends = (needed(source, "eos", "a Marian"),), (needed(target, "eos", "a Marian"),)
-        start = needed(target, start_role(config, "pad"), "a Marian")
-        return SequenceFormat(*ends, start, target_named(source, languages, ">>"))
+        ends = (required_token(source, "eos", "a Marian"),), (required_token(target, "eos", "a Marian"),)
+        start = required_token(target, start_role(config, "pad"), "a Marian")
+        return SequenceFormat(*ends, start, target_language_prefix(source, languages, ">>"))
 
     def described(self, settings: MarianSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         sizes = {"vocab_size": encoder_size, "decoder_vocab_size": decoder_size}
@@ -101,5 +106,5 @@ class Marian(BartLike):
     def ctranslate2_settings(self, config: Config) -> Mapping[str, Any]:
         return {"normalize_before": False, "normalize_embedding": False}
 
-    def _rebuilt_as(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
+    def _rebuild_config(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> ClassAndConfig:
         return self.model_class(), type(config)(**{**settings, "share_encoder_decoder_embeddings": shared})

@@ -13,7 +13,7 @@ from typing import Any
 
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
-from subgraft.modeling.families.piece_numbering import numbered, read_numbering
+from subgraft.modeling.families.piece_numbering import read_numbering, tokenizer_with_ids
 from subgraft.subwords.vocabulary.as_sentencepiece import as_sentencepiece
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -59,10 +59,10 @@ def orders(encoder: Tokenizer, decoder: Tokenizer) -> dict[SideName, list[int]]:
 
 
 def save(encoder: Tokenizer, decoder: Tokenizer, directory: Path, settings: Mapping[str, Any]) -> bool:
-    """Write the published layout; False, and no files, for a single vocabulary that is not SentencePiece's.
+    """Write the published layout. Writes nothing and returns False for a single vocabulary that is not SentencePiece's.
 
     settings: additional entries of tokenizer_config.json. Raises UserError for two vocabularies of which one is not
-    SentencePiece's: transformers has no other layout for these.
+    SentencePiece's, because transformers has no other layout for two vocabularies.
     """
     sides = {"source": encoder, "target": decoder}
     models = {side: _sentencepiece_model(tokenizer) for side, tokenizer in sides.items()}
@@ -131,7 +131,7 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 def _load_side(model: Path, numbering: Path) -> Tokenizer:
     ids = read_numbering(numbering, _ROLES.values())
-    return numbered(model, ids, filter(_is_special, ids), _ROLES)
+    return tokenizer_with_ids(model, ids, filter(_is_special, ids), _ROLES)
 
 
 def _is_special(piece: str) -> bool:

@@ -12,7 +12,7 @@ from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.bart_like import BartLike, new_config, shape
 from subgraft.modeling.families.model_parts import Config, Parameters, Tables
-from subgraft.modeling.families.sequence_format import SequenceFormat, language_codes, needed, start_role
+from subgraft.modeling.families.sequence_format import SequenceFormat, language_codes, required_token, start_role
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from subgraft.config.corpora import Languages
     from subgraft.config.models import MBartSettings
     from subgraft.config.settings_base import SideName
-    from subgraft.modeling.families.bart_like import Rebuilt
+    from subgraft.modeling.families.bart_like import ClassAndConfig
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -55,7 +55,7 @@ class MBart(BartLike):
         An mBART-50 (Tang et al., 2020), recognised by a configuration that starts decoding with </s>, has the code
         before the text instead, and predicts the target's code.
         """
-        ends = needed(source, "eos", "an mBART"), needed(target, "eos", "an mBART")
+        ends = required_token(source, "eos", "an mBART"), required_token(target, "eos", "an mBART")
         codes = language_codes(source, target, languages)
         if start_role(config, "language") == "eos":
             return SequenceFormat((ends[0],), (ends[1],), ends[1], (codes[0],), codes[1])
@@ -66,12 +66,12 @@ class MBart(BartLike):
         return ()
 
     def ends_blocks(self, config: Config) -> bool:
-        """Whether a language code follows the last sentence: an mBART-50 ends as a sentence does."""
+        """Whether a language code follows the last sentence. In an mBART-50 a text ends as a sentence does."""
         return start_role(config, "language") != "eos"
 
     def sentence_separator(self, tokenizer: Tokenizer) -> tuple[int, ...]:
         """</s> (Liu et al., 2020, section 2.2)."""
-        return (needed(tokenizer, "eos", "an mBART"),)
+        return (required_token(tokenizer, "eos", "an mBART"),)
 
     def with_context(self, config: Config, sentences: int, end_id: int) -> dict[str, Any]:
         if not self.takes_context:
@@ -99,7 +99,7 @@ class MBart(BartLike):
     def ctranslate2_settings(self, config: Config) -> Mapping[str, Any]:
         return {"normalize_before": True, "normalize_embedding": True}
 
-    def _rebuilt_as(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
+    def _rebuild_config(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> ClassAndConfig:
         """An mBART whose sides get separate vocabularies becomes a split mBART, which remains one."""
         from subgraft.modeling.families.split_mbart import SplitMBartConfig, SplitMBartForConditionalGeneration
 
@@ -110,7 +110,7 @@ class MBart(BartLike):
 
 
 class ContextMBart(MBart):
-    """The class in `context_mbart.py`: an encoder that attends to the sentences before, made of a finetuned mBART."""
+    """A finetuned mBART with an encoder that attends to previous sentences. Its class is in `context_mbart.py`."""
 
     model_type = "context_mbart"
     ctranslate2_loader = None
@@ -149,14 +149,14 @@ class ContextMBart(MBart):
         )
 
 
-# Such a model reads one vocabulary, of which its weights were made.
+# The weights of such a model are made for the vocabulary that it reads.
 _MADE_OF_FINETUNED = (
     "a model with context cannot be built: it is made of a finetuned mBART, which gets its vocabulary first"
 )
 
 
 class SplitMBart(MBart):
-    """The class in `split_mbart.py`, a copy of which is saved next to the weights."""
+    """An mBART with two vocabularies. Its class in `split_mbart.py` is saved next to the weights."""
 
     model_type = "split_mbart"
     lends_encoder = False
@@ -178,7 +178,7 @@ class SplitMBart(MBart):
 
 
 class FactorisedMBart(MBart):
-    """The class in `factorised_mbart.py`, a copy of which is saved next to the weights: embeddings are narrower."""
+    """An mBART with narrower embeddings. Its class in `factorised_mbart.py` is saved next to the weights."""
 
     model_type = "factorised_mbart"
     ctranslate2_loader = None
@@ -229,5 +229,5 @@ class FactorisedMBart(MBart):
         narrowed: Callable[[Tensor], Tensor] = head.narrowed
         return narrowed
 
-    def _rebuilt_as(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
+    def _rebuild_config(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> ClassAndConfig:
         return self.model_class(), type(config)(**{**settings, "shared_table": shared})

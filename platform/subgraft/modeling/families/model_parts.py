@@ -16,7 +16,7 @@ Config: TypeAlias = Mapping[str, Any]
 
 
 class Parameters(NamedTuple):
-    """Parameter counts. trained: without those that training never changes, such as Marian's positions."""
+    """Parameter counts. trained: excludes parameters that training never changes, such as Marian's positions."""
 
     total: int
     trained: int
@@ -30,7 +30,7 @@ class TableSize(NamedTuple):
 
 
 class Projection(NamedTuple):
-    """The linear maps [inputs, outputs] whose names end in `name`, and how many `times` the model has them."""
+    """The linear maps [inputs, outputs] whose names end in `name`. times: how many of them the model has."""
 
     name: str
     inputs: int

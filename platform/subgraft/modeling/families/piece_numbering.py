@@ -14,13 +14,15 @@ from subgraft.subwords.vocabulary.sentencepiece_model import convert
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_checks import as_user_error
 
-# Per character; below the score of any segmentation into the side's own pieces. So a piece of the other language is
-# chosen only for a character that the side does not have, as in a Marian tokenizer. (Marian's treats a run of such
-# characters as one unknown piece; here each is looked up.)
+# The score per character of pieces that the side's model lacks, below that of any segmentation into the side's pieces.
+# So a piece of the other language is used only for characters that the side does not have, as in a Marian tokenizer.
+# (Marian's treats a run of such characters as one unknown piece; here each of them is looked up.)
 _FOREIGN_SCORE = -1e6
 
 
-def numbered(model: Path, ids: Mapping[str, int], special: Iterable[str], config: Mapping[str, Any]) -> Tokenizer:
+def tokenizer_with_ids(
+    model: Path, ids: Mapping[str, int], special: Iterable[str], config: Mapping[str, Any]
+) -> Tokenizer:
     """The tokenizer of a SentencePiece model with other ids. Raises UserError for a model that cannot be read.
 
     Args:
@@ -32,11 +34,11 @@ def numbered(model: Path, ids: Mapping[str, int], special: Iterable[str], config
     try:
         with as_user_error("not in a form that is known"):
             specification = json.loads(convert(read_bytes(model)).to_str())
-            specification["model"] = _renumbered(specification["model"], ids)
-            # Pieces that no text is cut into, such as <s>.
+            specification["model"] = _with_ids(specification["model"], ids)
+            # Control pieces, such as <s>, which do not occur in segmented text.
             control = (token["content"] for token in specification["added_tokens"] if token["special"])
             ordered = sorted({*special, *(piece for piece in control if piece in ids)}, key=lambda piece: ids[piece])
-            specification["added_tokens"] = [_added(piece, ids[piece]) for piece in ordered]
+            specification["added_tokens"] = [_added_token(piece, ids[piece]) for piece in ordered]
             return Tokenizer(Source(json.dumps(specification, ensure_ascii=False), config))
     except UserError as error:
         what = f"this vocabulary cannot be read: {error.what}"
@@ -53,7 +55,7 @@ def read_numbering(path: Path, needed: Collection[str]) -> dict[str, int]:
     return ids
 
 
-def _added(piece: str, token_id: int) -> dict[str, Any]:
+def _added_token(piece: str, token_id: int) -> dict[str, Any]:
     return {
         "id": token_id,
         "content": piece,
@@ -65,7 +67,7 @@ def _added(piece: str, token_id: int) -> dict[str, Any]:
     }
 
 
-def _renumbered(model: dict[str, Any], ids: Mapping[str, int]) -> dict[str, Any]:
+def _with_ids(model: dict[str, Any], ids: Mapping[str, int]) -> dict[str, Any]:
     """The segmentation model with the published ids, without pieces that the numbering lacks."""
     if model["type"] == "Unigram":
         scores = dict(model["vocab"])

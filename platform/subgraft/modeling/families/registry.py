@@ -1,4 +1,4 @@
-"""The registry of model families, and what a family computes from a config.json without torch."""
+"""The registry of model families, and functions that apply a family to a config.json without torch."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def family_named(model_type: str) -> Family:
     """
     if model_type in FAMILIES:
         return FAMILIES[model_type]
-    family = _of_a_package(model_type)
+    family = _load_plugin_family(model_type)
     if family is None:
         raise UserError(
             f"models of the family {model_type!r:.60} are not supported",
@@ -120,7 +120,7 @@ def family_named(model_type: str) -> Family:
 
 
 @cache
-def _of_a_package(model_type: str) -> Family | None:
+def _load_plugin_family(model_type: str) -> Family | None:
     """The family that an installed package offers for this model type, by an entry point of `subgraft.families`."""
     from subgraft.config.plugins import FAMILIES as GROUP
     from subgraft.config.plugins import offered
@@ -137,27 +137,27 @@ def _of_a_package(model_type: str) -> Family | None:
 
 def count_parameters(config: Config, frozen: Iterable[SideName] = ()) -> Parameters:
     """Parameters of the model in a config.json; tied tensors count once. frozen: sides with frozen embeddings."""
-    return _checked(lambda: family_of(config).parameters(config, frozen))
+    return _require_entries(lambda: family_of(config).parameters(config, frozen))
 
 
 def described(model: ModelSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-    """The configuration of a new model, in all that its number of parameters depends on."""
+    """The entries of a new model's configuration on which its number of parameters depends."""
     return family_named(model.family).described(model, encoder_size, decoder_size)
 
 
 def as_both_sides(config: Config) -> dict[str, Any]:
-    """The configuration of the model that is made of one that does not generate text itself."""
-    return _checked(lambda: family_of(config).assembled(config))
+    """The configuration of the encoder-decoder that is assembled from a model that does not generate text itself."""
+    return _require_entries(lambda: family_of(config).assembled(config))
 
 
 def vocabulary_sizes(config: Config) -> dict[SideName, int]:
     """The number of rows of each side's embeddings."""
-    return _checked(lambda: family_of(config).vocabulary_sizes(config))
+    return _require_entries(lambda: family_of(config).vocabulary_sizes(config))
 
 
 def with_vocabularies(config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
     """The configuration after a transfer that gives some sides vocabularies of other sizes."""
-    return _checked(lambda: family_of(config).with_vocabularies(config, sizes))
+    return _require_entries(lambda: family_of(config).with_vocabularies(config, sizes))
 
 
 def with_next_sentence(config: Config) -> dict[str, Any]:
@@ -165,8 +165,8 @@ def with_next_sentence(config: Config) -> dict[str, Any]:
     return {**config, "architectures": [family_of(config).next_sentence_class]}
 
 
-def _checked(ask: Callable[[], T]) -> T:
-    """The answer of a family. Raises UserError if config.json lacks an entry that the family needs."""
+def _require_entries(ask: Callable[[], T]) -> T:
+    """The result of a family's method. Raises UserError if config.json lacks an entry that the family needs."""
     try:
         return ask()
     except KeyError as error:

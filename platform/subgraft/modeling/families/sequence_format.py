@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from subgraft.modeling.families.model_parts import Config
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-# The first characters of codes that name the target's language before a source: >>fra<<, <2fr>. No decoder writes them.
+# The prefixes of codes that name the target language before a source: >>fra<<, <2fr>. Decoders never generate them.
 BEFORE_SOURCE = (">>", "<2")
 # The marks of M2M-100, Marian and MADLAD-400 around a language's code: __fr__, >>fra<<, <2fr>.
 _MARKED = re.compile(r"(?:__|>>|<2)(.+?)(?:__|<<|>)")
 _MARKS = (("__", "__"), (">>", "<<"), ("<2", ">"))
 # NLLB's codes: a language of three letters and its script.
 _WITH_SCRIPT = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
-# The codes of each language: ISO 639-1, ISO 639-3, then the code of its largest variety, if published models use that.
+# The codes of each language: ISO 639-1, ISO 639-3, and the code of its largest variety if published models use it.
 _CODES = """
 af afr | am amh | ar ara arb | as asm | ast ast | az aze azj | ba bak | be bel | bg bul | bn ben | bo bod | br bre
 bs bos | ca cat | cs ces | cy cym | da dan | de deu | el ell | en eng | eo epo | es spa | et est ekk | eu eus
@@ -35,7 +35,7 @@ st sot | su sun | sv swe | sw swa swh | ta tam | te tel | tg tgk | th tha | ti t
 tr tur | tt tat | ug uig | uk ukr | ur urd | uz uzb uzn | vi vie | wo wol | xh xho | yi yid ydd | yo yor
 zh zho cmn | zu zul
 """
-_SETS = [frozenset(line.split()) for row in _CODES.strip().splitlines() for line in row.split("|")]
+_LANGUAGE_CODES = [frozenset(line.split()) for row in _CODES.strip().splitlines() for line in row.split("|")]
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ def start_role(config: Config, default: str, another: str | None = None) -> str:
     return next((role for role in roles if config.get(f"{role}_token_id") == start), another or default)
 
 
-def needed(tokenizer: Tokenizer, role: str, model: str) -> int:
-    """The id of a special token. Raises UserError where the vocabulary has none. model: as a message names it."""
+def required_token(tokenizer: Tokenizer, role: str, model: str) -> int:
+    """The id of a special token. Raises UserError if the vocabulary has none. model: its name in messages."""
     names = {
         "bos": "the beginning of a sentence",
         "eos": "the end of a sentence",
@@ -100,8 +100,8 @@ def needed(tokenizer: Tokenizer, role: str, model: str) -> int:
     return tokenizer.special[role]
 
 
-def no_blocks(model_type: str) -> UserError:
-    """The refusal of a model that cannot translate blocks."""
+def unsupported_blocks_error(model_type: str) -> UserError:
+    """The error for a model that cannot translate blocks."""
     return UserError(
         f"this {model_type} model has no token that ends blocks but not single sentences",
         hint="Translate documents with an mBART, in which a language code follows the last sentence.",
@@ -124,14 +124,14 @@ class MissingCodeError(UserError):
 def language_code(tokenizer: Tokenizer, language: str) -> int:
     """The id of a language's code: `en`, `eng` and `en-XX` match en_XX, and `en` also __en__, eng_Latn, >>eng<<, <2en>.
 
-    Raises UserError if no code matches, or several do (usually two scripts) and none exactly.
+    Raises UserError if no code matches, or if several codes match (usually two scripts) and none of them exactly.
     """
-    wanted = language.replace("-", "_")
+    name = language.replace("-", "_")
     codes = {code: _MARKED.sub(r"\1", code) for code in sorted(tokenizer.languages)}
-    named = [code for code, plain in codes.items() if wanted in (code, plain)]
-    same = same_language(wanted)
-    matches = named or [code for code, plain in codes.items() if plain.split("_")[0] in same]
-    if len(matches) == 1 or named:
+    exact = [code for code, plain in codes.items() if name in (code, plain)]
+    codes_of_language = same_language(name)
+    matches = exact or [code for code, plain in codes.items() if plain.split("_")[0] in codes_of_language]
+    if len(matches) == 1 or exact:
         return tokenizer.languages[matches[0]]
     if matches:
         raise UserError(f"the vocabulary has several codes for '{language}'", hint=f"Name one: {', '.join(matches)}.")
@@ -145,21 +145,22 @@ def language_code(tokenizer: Tokenizer, language: str) -> int:
 def new_code(tokenizer: Tokenizer, language: str) -> str:
     """A code for a language that the vocabulary lacks, in the form of its other codes: ukr_XX, __uk__, >>ukr<<.
 
-    Raises UserError for a language that has a code, and for a name that makes none: NLLB's codes have a script too.
+    Raises UserError for a language that has a code already, and for a name that cannot become a code, such as a name
+    without a script in an NLLB vocabulary.
     """
     from subgraft.subwords.vocabulary.tokenizer_description import LANGUAGE_CODE
 
     try:
-        known = tokenizer.pieces[language_code(tokenizer, language)]
+        piece = tokenizer.pieces[language_code(tokenizer, language)]
     except MissingCodeError:
         pass
     else:
-        raise UserError(f"the vocabulary has a code for '{language}' already: {known}")
+        raise UserError(f"the vocabulary has a code for '{language}' already: {piece}")
     name, codes = language.replace("-", "_"), sorted(tokenizer.languages)
-    mark = next((around for around in _MARKS if all(code.startswith(around[0]) for code in codes)), None)
-    if mark is None and "_" not in name and not all(_WITH_SCRIPT.fullmatch(code) for code in codes):
-        mark = "", "_XX"
-    code = f"{mark[0]}{name}{mark[1]}" if mark else name
+    marks = next((marks for marks in _MARKS if all(code.startswith(marks[0]) for code in codes)), None)
+    if marks is None and "_" not in name and not all(_WITH_SCRIPT.fullmatch(code) for code in codes):
+        marks = "", "_XX"
+    code = f"{marks[0]}{name}{marks[1]}" if marks else name
     if LANGUAGE_CODE.fullmatch(code) is None:
         example = next(iter(codes), "none")
         raise UserError(
@@ -185,10 +186,10 @@ def configured_languages(languages: Languages | None, tokenizer: Tokenizer) -> L
     return languages
 
 
-def target_named(source: Tokenizer, languages: Languages | None, mark: str) -> tuple[int, ...]:
-    """The beginning of sources in models that read the target language there; empty in other models.
+def target_language_prefix(source: Tokenizer, languages: Languages | None, mark: str) -> tuple[int, ...]:
+    """The target-language code with which sources begin; empty for a vocabulary without such codes.
 
-    mark: the first characters of such codes. Raises UserError if the vocabulary has them and `languages` is None.
+    mark: the prefix of such codes. Raises UserError if the vocabulary has them and `languages` is None.
     """
     if not any(code.startswith(mark) for code in source.languages):
         return ()
@@ -197,4 +198,4 @@ def target_named(source: Tokenizer, languages: Languages | None, mark: str) -> t
 
 def same_language(code: str) -> frozenset[str]:
     """All codes of a language: {fr, fra} for `fr`; only the code itself if it is unknown."""
-    return frozenset({code}).union(*(codes for codes in _SETS if code in codes))
+    return frozenset({code}).union(*(codes for codes in _LANGUAGE_CODES if code in codes))

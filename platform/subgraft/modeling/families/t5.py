@@ -8,10 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
-from subgraft.modeling.families.family import Family, one_table_only
+from subgraft.modeling.families.family import Family, separate_tables_error
 from subgraft.modeling.families.heads import Head, is_headed
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection, Tables, TableSize
-from subgraft.modeling.families.sequence_format import SequenceFormat, needed, start_role, target_named
+from subgraft.modeling.families.sequence_format import (
+    SequenceFormat,
+    required_token,
+    start_role,
+    target_language_prefix,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -56,7 +61,7 @@ class T5(Family):
     def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
         """Raises UserError for separate vocabularies."""
         if len(sizes) == 1 or len(set(sizes.values())) > 1:
-            raise one_table_only(self.model_type)
+            raise separate_tables_error(self.model_type)
         # Any valid ids do; transformers cannot construct a padding id beyond a smaller vocabulary.
         ids = {"pad_token_id": 0, "decoder_start_token_id": 0}
         return {**config, "vocab_size": sizes.get("decoder", config["vocab_size"]), **ids}
@@ -104,9 +109,9 @@ class T5(Family):
         A prefix that names the task is part of the text. If the vocabulary has codes of target languages (<2fr>), as
         MADLAD-400's does, a source begins with one.
         """
-        ends = (needed(source, "eos", "a T5"),), (needed(target, "eos", "a T5"),)
-        start = needed(target, start_role(config, "pad", another="unk"), "a T5")
-        return SequenceFormat(*ends, start, target_named(source, languages, "<2"))
+        ends = (required_token(source, "eos", "a T5"),), (required_token(target, "eos", "a T5"),)
+        start = required_token(target, start_role(config, "pad", another="unk"), "a T5")
+        return SequenceFormat(*ends, start, target_language_prefix(source, languages, "<2"))
 
     def described(self, settings: T5Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         return {
@@ -176,11 +181,11 @@ class T5(Family):
 
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
         """Raises UserError for separate embeddings of the two sides."""
-        from subgraft.modeling.families.table_replacement import exchange
+        from subgraft.modeling.families.table_replacement import replace_tensors
 
         if len(tables) != 2 or tables["encoder"].input is not tables["decoder"].input:
-            raise one_table_only(self.model_type)
-        exchange(self, model, "decoder", tables["decoder"])
+            raise separate_tables_error(self.model_type)
+        replace_tensors(self, model, "decoder", tables["decoder"])
         table = self.input_table(model, "decoder")
         others: tuple[Any, ...] = (self.input_table(model, "encoder"), model.get_input_embeddings())
         for other in others:

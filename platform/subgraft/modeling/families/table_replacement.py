@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""Models with other embeddings: their tensors exchanged in place, or the model reconstructed around them."""
+"""Replaces the embeddings of models: in place, or by reconstructing the model with the new tensors."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.initialization import no_init_weights
 
 from subgraft.config.settings_base import SideName
-from subgraft.modeling.families.family import Family, one_table_only
+from subgraft.modeling.families.family import Family, separate_tables_error
 from subgraft.modeling.families.model_parts import Tables
 
 
-def exchange(family: Family, model: PreTrainedModel, name: SideName, new: Tables) -> None:
-    """Replace the tensors of one side in its modules; sizes and padding ids follow."""
+def replace_tensors(family: Family, model: PreTrainedModel, name: SideName, new: Tables) -> None:
+    """Replace the tensors of one side in its modules, and update sizes and padding ids."""
     old, config = family.side(model, name), family.side_config(model, name)
     old.input.weight = nn.Parameter(new.input.detach())
     old.input.num_embeddings = config.vocab_size = len(new.input)
@@ -37,14 +37,16 @@ def exchange(family: Family, model: PreTrainedModel, name: SideName, new: Tables
         old.output.bias = nn.Parameter(new.bias.detach())
 
 
-def exchange_inputs(family: Family, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
+def replace_input_embeddings(
+    family: Family, model: PreTrainedModel, tables: Mapping[SideName, Tables]
+) -> PreTrainedModel:
     """Replace the input embeddings of a model with a classifying head, which has one table and no output projection.
 
     Raises UserError, before any change, if its sides would get tables of their own or the family refuses the padding.
     """
     new = next(iter(tables.values()))
     if tables.keys() != set(family.sides) or any(each.input is not new.input for each in tables.values()):
-        raise one_table_only(family.model_type)
+        raise separate_tables_error(family.model_type)
     family.check_padding(model.config.pad_token_id, tables["decoder"].padding_id)
     old, weight = family.input_table(model, "decoder").weight, nn.Parameter(new.input.detach())
     for module in model.modules():
@@ -59,14 +61,14 @@ def exchange_inputs(family: Family, model: PreTrainedModel, tables: Mapping[Side
 
 
 def current_tables(family: Family, model: PreTrainedModel, name: SideName) -> Tables:
-    """The tensors of a side as they are."""
+    """The current tensors of a side."""
     side = family.side(model, name)
     output = None if side.output is None or side.tied else side.output.weight
     bias = None if side.bias is None else side.bias.flatten()
     return Tables(side.input.weight, output, bias, side.padding_id)
 
 
-def rebuilt(
+def rebuild(
     model: PreTrainedModel,
     kind: type[PreTrainedModel],
     config: PreTrainedConfig,
@@ -76,10 +78,10 @@ def rebuilt(
 ) -> PreTrainedModel:
     """The model as another class: constructed on the meta device, then assigned the old tensors and the new embeddings.
 
-    For models laid out as BART is. shared: whether encoder and decoder still share one embedding matrix.
+    It supports models with the module names of BART. shared: whether encoder and decoder share one embedding matrix.
     """
     with torch.device("meta"), no_init_weights():
-        made: PreTrainedModel = kind(config)
+        rebuilt_model: PreTrainedModel = kind(config)
     state: dict[str, Tensor] = dict(model.state_dict())
     state.pop("model.shared.weight", None)
     output = decoder.input if decoder.output is None else decoder.output
@@ -90,11 +92,11 @@ def rebuilt(
         state["model.shared.weight"] = decoder.input.detach()
     if decoder.bias is not None:
         state["final_logits_bias"] = decoder.bias.detach().reshape(1, -1)
-    made.load_state_dict(state, assign=True)
+    rebuilt_model.load_state_dict(state, assign=True)
     for name, tensor in model.named_buffers():
         if name not in state:  # computed buffers, which the meta device does not have
-            made.get_submodule(name.rpartition(".")[0]).register_buffer(name.rpartition(".")[2], tensor, False)
-    made.tie_weights()
-    made.generation_config = copy.deepcopy(model.generation_config)
-    made.train(model.training)
-    return made
+            rebuilt_model.get_submodule(name.rpartition(".")[0]).register_buffer(name.rpartition(".")[2], tensor, False)
+    rebuilt_model.tie_weights()
+    rebuilt_model.generation_config = copy.deepcopy(model.generation_config)
+    rebuilt_model.train(model.training)
+    return rebuilt_model

@@ -13,7 +13,7 @@ from subgraft.modeling.families.encoder_only import EncoderOnly
 from subgraft.modeling.families.family import ITS_VOCABULARY, states_at
 from subgraft.modeling.families.input_layout import InputLayout
 from subgraft.modeling.families.model_parts import Config, Projection
-from subgraft.modeling.families.sequence_format import SequenceFormat, needed
+from subgraft.modeling.families.sequence_format import SequenceFormat, required_token
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -105,5 +105,5 @@ def special_ends(tokenizer: Tokenizer) -> tuple[int, int]:
     Raises UserError if the vocabulary has neither.
     """
     special = tokenizer.special
-    separator = special["sep"] if "sep" in special else needed(tokenizer, "eos", "an XLNet")
-    return separator, special["cls"] if "cls" in special else needed(tokenizer, "bos", "an XLNet")
+    separator = special["sep"] if "sep" in special else required_token(tokenizer, "eos", "an XLNet")
+    return separator, special["cls"] if "cls" in special else required_token(tokenizer, "bos", "an XLNet")

@@ -1,7 +1,8 @@
-"""Completing prompts with a decoder-only model, token by token, for a server that answers while text is written.
+"""Completes prompts with a decoder-only model, for a server that streams text while it is generated.
 
-Prompts with their own limits and stops share a batch, greedily or sampled. Both engines report each token as it is
-written, so a completion can be streamed, and ends the moment its stop is there or its client has left.
+Prompts with different limits and stop strings share a batch, with greedy search or sampling. Both engines report each
+token as it is generated, so a completion can be streamed, and ends as soon as a stop string occurs or its client has
+disconnected.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from torch import Tensor
 from transformers import StoppingCriteria, StoppingCriteriaList
 
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.inference.continue_text import padded_before
+from subgraft.modeling.inference.continue_text import left_pad
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel
 from subgraft.modeling.inference.ctranslate2_search import engine, search_options
-from subgraft.modeling.inference.search import end_tokens, searched
+from subgraft.modeling.inference.search import end_tokens, generate_ids
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-# Tokens of the prompt that are decoded with an output, so that its first word has the space before it.
+# The number of prompt tokens that are decoded with an output, so that its first word includes the space before it.
 _CONTEXT = 8
 
 
@@ -42,11 +43,11 @@ class Completion:
         max_tokens: The limit of the output in tokens.
         sampling: How tokens are chosen.
         stops: Strings that end the output, and are not part of it.
-        on_text: Called with each further part of the text, in the engine's thread.
-        written: The output's token ids, without an end token.
-        text: The output's text so far.
-        finish: Why it ended: an end token or a string of `stops`, or the limit.
-        cancelled: Set to True, it ends the output at its next token.
+        on_text: Called with each new part of the text, in the engine's thread.
+        written: The token ids of the output, without an end token.
+        text: The text of the output so far.
+        finish: The reason for its end: `stop` for an end token or a string of `stops`, `length` for the limit.
+        cancelled: If it is set to True, the output ends at its next token.
     """
 
     prompt: Sequence[int]
@@ -60,7 +61,7 @@ class Completion:
     cancelled: bool = False
 
     def add(self, token: int, tokenizer: Tokenizer, ends: Sequence[int]) -> bool:
-        """Add the next token; whether the output has ended."""
+        """Add the next token. Returns whether the output has ended."""
         if self.finish or self.cancelled:
             return True
         if token in ends:
@@ -69,26 +70,26 @@ class Completion:
             self.written.append(token)
             if len(self.written) >= self.max_tokens:
                 self.finish = "length"
-        self._spell(tokenizer)
+        self._update_text(tokenizer)
         return self.finish is not None
 
-    def _spell(self, tokenizer: Tokenizer) -> None:
-        """Renew the text, up to a stop, and report its new part."""
+    def _update_text(self, tokenizer: Tokenizer) -> None:
+        """Decode the text, up to a stop string, and report its new part."""
         context = [*self.prompt[-_CONTEXT:]]
-        before, whole = tokenizer.decode(context), tokenizer.decode([*context, *self.written])
-        text = whole[len(before) :] if whole.startswith(before) else tokenizer.decode(self.written)
-        stop = min((place for place in map(text.find, self.stops) if place >= 0), default=None)
+        before, full_text = tokenizer.decode(context), tokenizer.decode([*context, *self.written])
+        text = full_text[len(before) :] if full_text.startswith(before) else tokenizer.decode(self.written)
+        stop = min((position for position in map(text.find, self.stops) if position >= 0), default=None)
         if stop is not None:
             text, self.finish = text[:stop], "stop"
         elif self.finish is None:
-            text = text[: len(text) - _unsure(text, self.stops)]
-        further, self.text = text[len(self.text) :], text
-        if further and self.on_text is not None:
-            self.on_text(further)
+            text = text[: len(text) - _unstable_length(text, self.stops)]
+        added, self.text = text[len(self.text) :], text
+        if added and self.on_text is not None:
+            self.on_text(added)
 
 
-def _unsure(text: str, stops: Sequence[str]) -> int:
-    """Characters at the end of a text that the next token may change: half a character, or the start of a stop."""
+def _unstable_length(text: str, stops: Sequence[str]) -> int:
+    """The number of final characters that the next token may change: half a character, or the start of a stop."""
     incomplete = len(text) - len(text.rstrip("\ufffd"))
     starts = (size for stop in stops for size in range(1, len(stop)) if text.endswith(stop[:size]))
     return max(incomplete, max(starts, default=0))
@@ -129,24 +130,24 @@ class TorchCompleter:
         device = next(self._model.parameters()).device
         for batch in batches_of(completions, self.max_positions):
             temperature, top_p = batch[0].sampling
-            draw = {"do_sample": True, "temperature": temperature, "top_p": top_p, "top_k": 0}
-            input_ids, mask = padded_before([list(one.prompt) for one in batch], device)
-            searched(
+            sampling = {"do_sample": True, "temperature": temperature, "top_p": top_p, "top_k": 0}
+            input_ids, mask = left_pad([list(completion.prompt) for completion in batch], device)
+            generate_ids(
                 self._model,
                 input_ids=input_ids,
                 attention_mask=mask,
-                **(draw if temperature else {"do_sample": False}),
+                **(sampling if temperature else {"do_sample": False}),
                 num_beams=1,
                 eos_token_id=list(self._ends),
                 pad_token_id=self.tokenizer.special.get("pad", self._ends[0]),
                 forced_bos_token_id=None,
                 forced_eos_token_id=None,
-                max_new_tokens=max(one.max_tokens for one in batch),
-                stopping_criteria=StoppingCriteriaList([_Reported(batch, self.tokenizer, self._ends)]),
+                max_new_tokens=max(completion.max_tokens for completion in batch),
+                stopping_criteria=StoppingCriteriaList([_ReportTokens(batch, self.tokenizer, self._ends)]),
             )
 
 
-class _Reported(StoppingCriteria):
+class _ReportTokens(StoppingCriteria):
     """Adds each step's tokens to the completions of a batch; ends those that are complete."""
 
     def __init__(self, batch: Sequence[Completion], tokenizer: Tokenizer, ends: Sequence[int]) -> None:
@@ -154,7 +155,7 @@ class _Reported(StoppingCriteria):
 
     def __call__(self, input_ids: Tensor, scores: object, **kwargs: Any) -> Tensor:
         steps = zip(self._batch, input_ids[:, -1].tolist(), strict=True)
-        ended = [one.add(token, self._tokenizer, self._ends) for one, token in steps]
+        ended = [completion.add(token, self._tokenizer, self._ends) for completion, token in steps]
         return torch.tensor(ended, device=input_ids.device)
 
 
@@ -174,14 +175,14 @@ class ExportedCompleter:
     def __call__(self, completions: Sequence[Completion]) -> None:
         for batch in batches_of(completions, self.max_positions):
             temperature, top_p = batch[0].sampling
-            draw = {"sampling_topk": 0, "sampling_temperature": temperature, "sampling_topp": top_p}
+            sampling = {"sampling_topk": 0, "sampling_temperature": temperature, "sampling_topp": top_p}
             self._engine.generate_batch(
-                [[self._names[token] for token in one.prompt] for one in batch],
+                [[self._names[token] for token in completion.prompt] for completion in batch],
                 include_prompt_in_result=False,
-                max_length=max(one.max_tokens for one in batch),
+                max_length=max(completion.max_tokens for completion in batch),
                 return_end_token=True,
                 callback=self._reporter(batch),
-                **(draw if temperature else {}),
+                **(sampling if temperature else {}),
                 **self._options,
             )
 
@@ -190,16 +191,19 @@ class ExportedCompleter:
 
 
 def batches_of(completions: Sequence[Completion], max_positions: int) -> Iterator[list[Completion]]:
-    """Completions that are sampled in one way, and of which the longest prompt leaves room for the longest output."""
-    waiting: defaultdict[Sampling, list[Completion]] = defaultdict(list)
-    for one in completions:
-        if not one.cancelled:
-            waiting[one.sampling].append(one)
-    for alike in waiting.values():
+    """Batches of completions with the same sampling, in which the longest prompt leaves room for the longest output."""
+    by_sampling: defaultdict[Sampling, list[Completion]] = defaultdict(list)
+    for completion in completions:
+        if not completion.cancelled:
+            by_sampling[completion.sampling].append(completion)
+    for group in by_sampling.values():
         batch: list[Completion] = []
-        for one in sorted(alike, key=lambda one: len(one.prompt)):
-            if batch and len(one.prompt) + max(each.max_tokens for each in [*batch, one]) > max_positions:
+        for completion in sorted(group, key=lambda completion: len(completion.prompt)):
+            if (
+                batch
+                and len(completion.prompt) + max(other.max_tokens for other in [*batch, completion]) > max_positions
+            ):
                 yield batch
                 batch = []
-            batch.append(one)
+            batch.append(completion)
         yield batch

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import StoppingCriteriaList
 
 from subgraft.modeling.inference.prompts import ChatTemplate, Prompts, Turn
-from subgraft.modeling.inference.search import AT_ONCE, BatchSearch, LengthLimit, Progress, searched
+from subgraft.modeling.inference.search import DEFAULT_BATCH_SIZE, BatchSearch, LengthLimit, Progress, generate_ids
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -47,14 +47,14 @@ class Continuer(BatchSearch):
         self._max_positions = max_positions
 
     def __call__(
-        self, prompts: Sequence[Turn], batch_size: int = AT_ONCE, progress: Progress | None = None
+        self, prompts: Sequence[Turn], batch_size: int = DEFAULT_BATCH_SIZE, progress: Progress | None = None
     ) -> list[str]:
         """The continuation of each prompt. Leaves the model in evaluation mode."""
         prompt_ids, outputs = self._prompts.ids(prompts), [""] * len(prompts)
         texts = [prompt if isinstance(prompt, str) else "" for prompt in prompts]
-        for chosen, written in self._written(range(len(prompts)), prompt_ids, texts, batch_size, progress):
-            for place, tokens in zip(chosen, written.tolist(), strict=True):
-                outputs[place] = self._prompts.output(prompt_ids[place], tokens, self._ends)
+        for indices, outputs_of_batch in self._written(range(len(prompts)), prompt_ids, texts, batch_size, progress):
+            for index, tokens in zip(indices, outputs_of_batch.tolist(), strict=True):
+                outputs[index] = self._prompts.output(prompt_ids[index], tokens, self._ends)
         return outputs
 
     @torch.inference_mode()
@@ -62,10 +62,10 @@ class Continuer(BatchSearch):
         """The tokens after each prompt [B, T], padded at the end."""
         device, longest = self._device, max(map(len, sequences))
         self._lengths = self._lengths.to(device)
-        input_ids, mask = padded_before(sequences, device)
-        # No length of a prompt limits an answer.
+        input_ids, mask = left_pad(sequences, device)
+        # The length of a prompt does not limit an answer.
         limits = [] if self._prompts.chat else [LengthLimit(self._lengths, texts, self._prompts.ratio, longest)]
-        written = searched(
+        written = generate_ids(
             self._model,
             input_ids=input_ids,
             attention_mask=mask,
@@ -76,17 +76,17 @@ class Continuer(BatchSearch):
             pad_token_id=self._padding,
             forced_bos_token_id=None,
             forced_eos_token_id=None,
-            max_length=min(self._max_positions, longest + (self._prompts.most or self._max_positions)),
+            max_length=min(self._max_positions, longest + (self._prompts.max_output_tokens or self._max_positions)),
             stopping_criteria=StoppingCriteriaList(limits),
         )
         return written[:, longest:]
 
 
-def padded_before(prompts: Sequence[list[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+def left_pad(prompts: Sequence[list[int]], device: torch.device) -> tuple[Tensor, Tensor]:
     """Prompts as one tensor [B, S], padded at the beginning, and its mask.
 
-    The padding, which is masked, repeats the first token, so that repetition penalties count no token that the prompt
-    does not contain.
+    The padding is masked. It repeats the first token, so that repetition penalties do not apply to tokens that the
+    prompt does not contain.
     """
     longest = max(map(len, prompts))
     padding = [longest - len(ids) for ids in prompts]

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import Settings, SideName
-from subgraft.modeling.bundle import ROOM
+from subgraft.modeling.bundle import DEFAULT_MAX_LENGTH
 from subgraft.modeling.families import Family, Head, SequenceFormat, family_of, head_in
 from subgraft.modeling.tokenizers import tokenizers_at
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -91,7 +91,7 @@ class ExportedModel:
     @property
     def max_positions(self) -> int:
         """The maximum length of the model's input, in tokens."""
-        return self.family.position_limit(self.settings.model) or ROOM
+        return self.family.position_limit(self.settings.model) or DEFAULT_MAX_LENGTH
 
     @property
     def ends(self) -> tuple[int, ...]:
@@ -104,17 +104,17 @@ class ExportedModel:
 
     def sequence_format(self, languages: Languages | None = None) -> SequenceFormat:
         """The special tokens of its sequences, by default for the languages that it was exported for."""
-        chosen = languages or self.settings.languages
-        return self.family.sequence_format(self.settings.model, self.encoder, self.decoder, chosen)
+        pair = languages or self.settings.languages
+        return self.family.sequence_format(self.settings.model, self.encoder, self.decoder, pair)
 
     def vocabularies(self) -> Mapping[SideName, tuple[str, ...]]:
         """CTranslate2's names of each side's tokens, by id."""
         sizes = self.family.vocabulary_sizes(self.settings.model)
         tokenizers: dict[SideName, Tokenizer] = {"encoder": self.encoder, "decoder": self.decoder}
-        return {side: names(tokenizers[side], sizes[side]) for side in self.sides}
+        return {side: token_names(tokenizers[side], sizes[side]) for side in self.sides}
 
 
-def names(tokenizer: Tokenizer, rows: int) -> tuple[str, ...]:
+def token_names(tokenizer: Tokenizer, rows: int) -> tuple[str, ...]:
     """A unique name for each row of the embeddings: its piece, or a placeholder for missing and duplicate pieces.
 
     CTranslate2 distinguishes tokens by name only. Raises UserError for more pieces than rows.

@@ -40,16 +40,18 @@ class ExportedEncoder(nn.Module):
         """The states [B, T, d], and those of the pooler [B, d], of rows [B, T] padded on the right."""
         import ctranslate2
 
-        def stored(tensor: Tensor) -> Any:
+        def storage_view(tensor: Tensor) -> Any:
             return ctranslate2.StorageView.from_array(tensor.cpu().int().contiguous().numpy())
 
         segments = None
         if self._segments:
             segments = (torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids).tolist()
-        made = self._encoder.forward_batch(stored(input_ids), stored(attention_mask.sum(dim=1)), segments)
-        pooled = None if made.pooler_output is None else _tensor(made.pooler_output).to(input_ids.device)
+        outputs = self._encoder.forward_batch(
+            storage_view(input_ids), storage_view(attention_mask.sum(dim=1)), segments
+        )
+        pooled = None if outputs.pooler_output is None else _tensor(outputs.pooler_output).to(input_ids.device)
         return BaseModelOutputWithPooling(
-            last_hidden_state=_tensor(made.last_hidden_state).to(input_ids.device), pooler_output=pooled
+            last_hidden_state=_tensor(outputs.last_hidden_state).to(input_ids.device), pooler_output=pooled
         )
 
 

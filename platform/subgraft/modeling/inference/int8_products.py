@@ -31,7 +31,7 @@ def choose_library() -> None:
     """
     if CHOICE in os.environ or "ctranslate2" in sys.modules:
         return
-    if not _exact_elsewhere({}) and _exact_elsewhere({CHOICE: "1"}):
+    if not _exact_in_subprocess({}) and _exact_in_subprocess({CHOICE: "1"}):
         os.environ[CHOICE] = "1"
 
 
@@ -47,11 +47,11 @@ def exact_products() -> bool:
     return all(bool(np.allclose(logits, _WIDTH, rtol=1e-3)) for logits in outputs)
 
 
-def _exact_elsewhere(environment: Mapping[str, str]) -> bool:
+def _exact_in_subprocess(environment: Mapping[str, str]) -> bool:
     """Whether they are exact in a process with these variables; False if it fails, as without CTranslate2."""
     command = [sys.executable, "-P", "-m", "subgraft.modeling.inference.int8_products"]
-    ended = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=False)
-    return ended.returncode == 0
+    process = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=False)
+    return process.returncode == 0
 
 
 def _specification() -> Any:

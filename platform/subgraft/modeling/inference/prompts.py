@@ -62,17 +62,17 @@ class ChatTemplate:
         return conversations
 
     def special_in(self, turn: Turn) -> str | None:
-        """A special token that a content spells, if any: the template would end a turn there, or begin another."""
+        """A special token that occurs in the text of a turn, if any: it could end the turn, or start another one."""
         contents = [message["content"] for message in _messages(turn)]
         return next((piece for piece in self._special if any(piece in content for content in contents)), None)
 
     def prompt_ids(self, turn: Turn) -> list[int]:
         """The ids of a conversation up to the start of the answer. Raises UserError for an invalid template."""
-        ids: list[int] = self.encodings([self.rendered(turn, prompt=True)])[0].ids
+        ids: list[int] = self.encode([self.render(turn, prompt=True)])[0].ids
         return ids
 
-    def encodings(self, rendered: Sequence[str]) -> list[tokenizers.Encoding]:
-        """The tokens of rendered conversations, with their places in characters."""
+    def encode(self, rendered: Sequence[str]) -> list[tokenizers.Encoding]:
+        """The tokens of rendered conversations, with their offsets in characters."""
         encodings: list[tokenizers.Encoding] = self._backend.encode_batch(list(rendered), add_special_tokens=False)
         return encodings
 
@@ -88,32 +88,34 @@ class ChatTemplate:
         added = self._backend.get_added_tokens_decoder().values()
         return tuple(token.content for token in added if token.special)
 
-    def rendered(self, turn: Turn, *, prompt: bool = False) -> str:
-        """A conversation as text. prompt: whether the beginning of an answer follows.
+    def render(self, turn: Turn, *, prompt: bool = False) -> str:
+        """A conversation as text. prompt: whether to append the beginning of an answer.
 
-        Raises UserError for an invalid template, and where the template refuses the conversation.
+        Raises UserError for an invalid template, and if the template refuses the conversation.
         """
         return self._render(turn, prompt=prompt)[0]
 
-    def marked(self, turn: Turn) -> tuple[str, list[tuple[int, int]]] | None:
+    def render_with_answers(self, turn: Turn) -> tuple[str, list[tuple[int, int]]] | None:
         """A conversation as text, and the bounds of the answers in it; None without marks {% generation %}."""
         if not re.search(r"\{%-?\s*generation\s*-?%\}", self.template):
             return None
-        return self._render(turn, marked=True)
+        return self._render(turn, mark_answers=True)
 
-    def _render(self, turn: Turn, *, prompt: bool = False, marked: bool = False) -> tuple[str, list[tuple[int, int]]]:
+    def _render(
+        self, turn: Turn, *, prompt: bool = False, mark_answers: bool = False
+    ) -> tuple[str, list[tuple[int, int]]]:
         from jinja2 import TemplateError
         from transformers.utils.chat_template_utils import render_jinja_template
 
         pieces, special = self.tokenizer.pieces, self.tokenizer.special
         named: dict[str, Any] = {f"{role}_token": pieces[special[role]] for role in ROLES if role in special}
-        named |= {"add_generation_prompt": prompt, "return_assistant_tokens_mask": marked}
+        named |= {"add_generation_prompt": prompt, "return_assistant_tokens_mask": mark_answers}
         try:
             result: Any = render_jinja_template([_messages(turn)], chat_template=self.template, **named)
         except (TemplateError, ImportError, TypeError, ValueError, ArithmeticError, LookupError) as error:
             raise UserError(f"the chat template cannot be used: {error}", where="--chat") from error
         rendered, marks = result
-        return str(rendered[0]), list(marks[0]) if marked else []
+        return str(rendered[0]), list(marks[0]) if mark_answers else []
 
 
 def _messages(turn: Turn) -> list[Any]:
@@ -141,7 +143,7 @@ class Prompts:
     chat: ChatTemplate | None = None
 
     @property
-    def most(self) -> int | None:
+    def max_output_tokens(self) -> int | None:
         """The limit of an output in tokens."""
         return self.max_tokens or (None if self.chat is None else ANSWER_TOKENS)
 

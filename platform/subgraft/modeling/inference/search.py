@@ -2,8 +2,8 @@
 """The parts that all searches share: batches, `generate`, end tokens, and the length limit of outputs.
 
 The limit is in bytes of text relative to the source, so that it is the same for every vocabulary. With a limit in
-tokens, a repeating output in long subwords would be three times as long as one in short subwords, and the better
-vocabulary would look slower.
+tokens, a repetitive output in long subwords would be three times as long as one in short subwords, and the better
+vocabulary would seem slower.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 Progress = Callable[[int, int, str], None]
 # The default batch size, in sentences.
-AT_ONCE = 32
+DEFAULT_BATCH_SIZE = 32
 # Added to every limit, for short sources; in bytes.
 MARGIN = 30
 # The generation settings of a published model that are applied. Others select the search, the number of outputs, the
 # return type or a cache; they would override the caller's arguments or cause errors.
-FOLLOWED = (
+APPLIED_SETTINGS = (
     "bad_words_ids",
     "begin_suppress_tokens",
     "bos_token_id",
@@ -99,7 +99,7 @@ class BatchSearch:
             started = time.perf_counter()
             written = self._generate([sequences[index] for index in chosen], [texts[index] for index in chosen])
             self.seconds += time.perf_counter() - started
-            self.cut += unended(written, self._ends)
+            self.cut += count_unfinished(written, self._ends)
             yield chosen, written
 
     def _generate(self, sequences: Sequence[list[int]], texts: Sequence[str]) -> Tensor:
@@ -127,7 +127,7 @@ def batches(
 
 
 def is_blank(text: str, ids: Sequence[int], tokenizer: Tokenizer) -> bool:
-    """Whether a source is white space only, or the vocabulary covers none of it, so that its output must be empty.
+    """Whether a source consists of white space or of characters that the vocabulary lacks, so its output must be empty.
 
     ids: the text's token ids.
     """
@@ -140,29 +140,29 @@ def end_tokens(model: Any, tokenizer: Tokenizer) -> tuple[int, ...]:
     The tokenizer's, which is used in training, comes first. An instruct model ends a turn with another token than a
     text. Ids that are not special tokens of the tokenizer are ignored.
     """
-    named = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    further = named if isinstance(named, list) else [named]
-    ends = [tokenizer.special["eos"], *(token for token in further if token in tokenizer.special_ids)]
+    configured = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    others = configured if isinstance(configured, list) else [configured]
+    ends = [tokenizer.special["eos"], *(token for token in others if token in tokenizer.special_ids)]
     return tuple(dict.fromkeys(ends))
 
 
-def searched(model: nn.Module, **asked: Any) -> Tensor:
-    """The output ids of transformers' `generate`. asked: its arguments, which override the model's settings."""
-    with _followed_settings(model):
-        ids: Tensor = model.generate(**asked)  # type: ignore[operator]
+def generate_ids(model: nn.Module, **arguments: Any) -> Tensor:
+    """The output ids of transformers' `generate`. arguments: they override the model's generation settings."""
+    with _applied_settings(model):
+        ids: Tensor = model.generate(**arguments)  # type: ignore[operator]
     return ids
 
 
-def unended(written: Tensor, ends: Sequence[int]) -> int:
+def count_unfinished(written: Tensor, ends: Sequence[int]) -> int:
     """The number of outputs [B, T] without an end token."""
     return int((~torch.isin(written, torch.tensor(ends, device=written.device)).any(1)).sum())
 
 
 @contextmanager
-def _followed_settings(model: Any) -> Iterator[None]:
+def _applied_settings(model: Any) -> Iterator[None]:
     own = model.generation_config
     model.generation_config = GenerationConfig()
-    for name in FOLLOWED:
+    for name in APPLIED_SETTINGS:
         setattr(model.generation_config, name, getattr(own, name, None))
     try:
         yield
@@ -205,11 +205,11 @@ class LengthLimit(StoppingCriteria):
         return self._lengths[pieces].sum(dim=1) >= self._limits.repeat_interleave(beams)
 
 
-def allowed(tokens: Sequence[int], lengths: Sequence[int], source: str, ratio: float) -> int:
+def allowed_length(tokens: Sequence[int], lengths: Sequence[int], source: str, ratio: float) -> int:
     """The number of an output's tokens before `LengthLimit` stops it; all tokens if it does not.
 
     For searches without this limit, whose outputs are truncated afterwards. lengths: bytes of each piece.
     """
     limit = output_limit(source, ratio)
-    written = accumulate(lengths[min(token, len(lengths) - 1)] for token in tokens)
-    return next((place for place, total in enumerate(written, 1) if total >= limit), len(tokens))
+    sizes = accumulate(lengths[min(token, len(lengths) - 1)] for token in tokens)
+    return next((count for count, total in enumerate(sizes, 1) if total >= limit), len(tokens))

@@ -19,7 +19,14 @@ from transformers import (
 from subgraft.config.corpora import Languages
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import SequenceFormat
-from subgraft.modeling.inference.search import AT_ONCE, BatchSearch, LengthLimit, Progress, is_blank, searched
+from subgraft.modeling.inference.search import (
+    DEFAULT_BATCH_SIZE,
+    BatchSearch,
+    LengthLimit,
+    Progress,
+    generate_ids,
+    is_blank,
+)
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -67,39 +74,45 @@ class Translator(BatchSearch):
         self._search = _search(beam)
         self._ratio = max_length_ratio
         self._max_positions = max_positions
-        self._allowed = None if tokens is None else OnlyTokens([*tokens, *self._ends, *_forced(sequence_format)])
+        self._allowed = (
+            None if tokens is None else RestrictToTokens([*tokens, *self._ends, *_forced_tokens(sequence_format)])
+        )
 
-    def __call__(self, texts: Sequence[str], batch_size: int = AT_ONCE, progress: Progress | None = None) -> list[str]:
+    def __call__(
+        self, texts: Sequence[str], batch_size: int = DEFAULT_BATCH_SIZE, progress: Progress | None = None
+    ) -> list[str]:
         """Translations of `texts`. Leaves the model in evaluation mode."""
         outputs = [""] * len(texts)
-        encoded, spoken = self._encoded(texts)
-        for chosen, written in self._written(spoken, encoded, texts, batch_size, progress):
-            for index, tokens in zip(chosen, written.tolist(), strict=True):
+        encoded, non_blank = self._encode_sources(texts)
+        for indices, outputs_of_batch in self._written(non_blank, encoded, texts, batch_size, progress):
+            for index, tokens in zip(indices, outputs_of_batch.tolist(), strict=True):
                 outputs[index] = self._text(tokens)
         return outputs
 
     def with_probabilities(
-        self, texts: Sequence[str], batch_size: int = AT_ONCE, progress: Progress | None = None
+        self, texts: Sequence[str], batch_size: int = DEFAULT_BATCH_SIZE, progress: Progress | None = None
     ) -> list[Output]:
         """The same translations with tokens and probabilities, which take one more forward pass."""
         outputs = [Output("", (), ())] * len(texts)
-        encoded, spoken = self._encoded(texts)
-        for chosen, written in self._written(spoken, encoded, texts, batch_size, progress):
-            inputs, mask = self._padded([encoded[index] for index in chosen], self._source.special["pad"])
-            generated = torch.cat([written.new_full((len(chosen), 1), self._sequence_format.start), written], dim=1)
+        encoded, non_blank = self._encode_sources(texts)
+        for indices, outputs_of_batch in self._written(non_blank, encoded, texts, batch_size, progress):
+            inputs, mask = self._padded([encoded[index] for index in indices], self._source.special["pad"])
+            generated = torch.cat(
+                [outputs_of_batch.new_full((len(indices), 1), self._sequence_format.start), outputs_of_batch], dim=1
+            )
             probabilities = token_probabilities(self._model, inputs, mask, generated).tolist()
-            for index, tokens, sure in zip(chosen, written.tolist(), probabilities, strict=True):
+            for index, tokens, row in zip(indices, outputs_of_batch.tolist(), probabilities, strict=True):
                 body, first = self._body(tokens), self._sequence_format.target_begins
-                outputs[index] = Output(self._text(tokens), body, tuple(sure[first : first + len(body)]))
+                outputs[index] = Output(self._text(tokens), body, tuple(row[first : first + len(body)]))
         return outputs
 
-    def _encoded(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
+    def _encode_sources(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
         """The ids of each source with its special tokens, and the indices of the sources that are not blank."""
         beginning, ending = list(self._sequence_format.source_beginning), list(self._sequence_format.source_ending)
         limit = self._max_positions - len(beginning) - len(ending)
         bodies = self._source.encode_batch(texts)
-        spoken = [i for i, text in enumerate(texts) if not is_blank(text, bodies[i], self._source)]
-        return [beginning + tokens[:limit] + ending for tokens in bodies], spoken
+        non_blank = [index for index, text in enumerate(texts) if not is_blank(text, bodies[index], self._source)]
+        return [beginning + tokens[:limit] + ending for tokens in bodies], non_blank
 
     def _text(self, tokens: list[int]) -> str:
         """The output as one line: a byte-level vocabulary can generate line breaks."""
@@ -108,14 +121,14 @@ class Translator(BatchSearch):
     def _body(self, tokens: list[int]) -> tuple[int, ...]:
         """The tokens after the target's beginning, before the end, or the padding of a truncated output."""
         ending = (*self._ends, self._target.special["pad"])
-        ends = (place for place, token in enumerate(tokens) if token in ending)
+        ends = (position for position, token in enumerate(tokens) if token in ending)
         return tuple(tokens[self._sequence_format.target_begins : next(ends, len(tokens))])
 
     @torch.inference_mode()
     def _generate(self, sequences: Sequence[list[int]], texts: Sequence[str]) -> Tensor:
         input_ids, attention_mask = self._padded(sequences, self._source.special["pad"])
         self._lengths = self._lengths.to(input_ids.device)
-        generated = searched(
+        generated = generate_ids(
             self._model,
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -140,13 +153,13 @@ def _search(beam: int | None) -> dict[str, Any]:
     return {"do_sample": False, "num_beams": beam, "early_stopping": beam > 1}
 
 
-def _forced(sequence_format: SequenceFormat) -> list[int]:
+def _forced_tokens(sequence_format: SequenceFormat) -> list[int]:
     """The token that every output begins with, if any."""
     return [] if sequence_format.target_beginning is None else [sequence_format.target_beginning]
 
 
-class OnlyTokens(LogitsProcessor):
-    """Leaves these tokens alone possible."""
+class RestrictToTokens(LogitsProcessor):
+    """Restricts outputs to these tokens."""
 
     def __init__(self, tokens: Collection[int]) -> None:
         self._tokens = torch.tensor(sorted(set(tokens)))
@@ -154,9 +167,9 @@ class OnlyTokens(LogitsProcessor):
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         del input_ids
         tokens = self._tokens = self._tokens.to(scores.device)
-        possible = torch.full_like(scores, float("-inf"))
-        possible[:, tokens] = scores[:, tokens]
-        return possible
+        restricted = torch.full_like(scores, float("-inf"))
+        restricted[:, tokens] = scores[:, tokens]
+        return restricted
 
 
 class BeamCache(EncoderDecoderCache):
@@ -173,7 +186,7 @@ class BeamCache(EncoderDecoderCache):
         self.self_attention_cache.reorder_cache(beam_idx)
 
 
-# Logits in memory at a time in `token_probabilities`: a quarter of a gigabyte.
+# The number of logits that `token_probabilities` has in memory at a time: a quarter of a gigabyte.
 _LOGITS = 1 << 26
 
 
@@ -181,9 +194,9 @@ _LOGITS = 1 << 26
 def token_probabilities(model: nn.Module, input_ids: Tensor, attention_mask: Tensor, generated: Tensor) -> Tensor:
     """Probabilities [B, T - 1] of `generated[:, 1:]` under the softmax of beam and greedy search.
 
-    One more forward pass, all positions at a time. The scores of `generate` would be every beam's logits of every step:
-    13 GB for 100 tokens of 32 sentences and 250,002 pieces. (transformers' compute_transition_scores also confuses the
-    encoder's vocabulary with the decoder's.)
+    They take one more forward pass over all positions. The scores that `generate` returns would be the logits of every
+    beam at every step: 13 GB for 100 tokens of 32 sentences and 250,002 pieces. (transformers'
+    compute_transition_scores also confuses the encoder's vocabulary with the decoder's.)
 
     Args:
         model: The encoder-decoder.
@@ -193,18 +206,18 @@ def token_probabilities(model: nn.Module, input_ids: Tensor, attention_mask: Ten
             meaningless.
     """
     vocabulary: int = model.get_output_embeddings().weight.shape[0]  # type: ignore[operator]
-    systems = max(1, _LOGITS // (vocabulary * generated.shape[1]))
+    batch_size = max(1, _LOGITS // (vocabulary * generated.shape[1]))
     probabilities = []
-    for start in range(0, len(generated), systems):
-        part = slice(start, start + systems)
+    for start in range(0, len(generated), batch_size):
+        part = slice(start, start + batch_size)
         logits = model(
             input_ids=input_ids[part],
             attention_mask=attention_mask[part],
             decoder_input_ids=generated[part, :-1],
             use_cache=False,
         ).logits.float()
-        chosen = logits.gather(2, generated[part, 1:, None])[..., 0]
-        probabilities.append((chosen - logits.logsumexp(2)).exp())
+        target_logits = logits.gather(2, generated[part, 1:, None])[..., 0]
+        probabilities.append((target_logits - logits.logsumexp(2)).exp())
     return torch.cat(probabilities)
 
 

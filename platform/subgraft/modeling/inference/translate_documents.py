@@ -1,6 +1,6 @@
-"""Translation of documents: in blocks of consecutive sentences, or one by one, each read with those before it.
+"""Translation of documents: in blocks of consecutive sentences, or sentence by sentence with previous ones as context.
 
-Blocks are those of Liu et al. (TACL 2020, section 4), sentences before those of Miculicich et al. (2018).
+Blocks follow Liu et al. (TACL 2020, section 4), context follows Miculicich et al. (2018).
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from subgraft.data.text.encoded import blocks
 from subgraft.data.text.noise import joined
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import SequenceFormat, family_of
-from subgraft.modeling.families.sequence_format import no_blocks
-from subgraft.modeling.inference.search import AT_ONCE, Progress, is_blank
+from subgraft.modeling.families.sequence_format import unsupported_blocks_error
+from subgraft.modeling.inference.search import DEFAULT_BATCH_SIZE, Progress, is_blank
 from subgraft.modeling.inference.translate import Translator
 
 
 def block_separator(bundle: Bundle, form: SequenceFormat) -> tuple[int, ...]:
     """The tokens between two sentences of a block.
 
-    Raises UserError for a model whose texts end as the sentences in them do, so that no end of a block can be seen.
+    Raises UserError for a model whose texts end as their sentences do, so that the end of a block is not recognisable.
     """
     separator = family_of(bundle.model).sentence_separator(bundle.decoder)
     if not separator or form.target_ending[-1] in separator:
-        raise no_blocks(family_of(bundle.model).model_type)
+        raise unsupported_blocks_error(family_of(bundle.model).model_type)
     return separator
 
 
@@ -55,13 +55,15 @@ class BlockTranslator(Translator):
         self,
         documents: Sequence[Sequence[str]],
         block_tokens: int,
-        batch_size: int = AT_ONCE,
+        batch_size: int = DEFAULT_BATCH_SIZE,
         progress: Progress | None = None,
     ) -> list[list[str]]:
         """The sentences of each document's translation, in blocks of at most `block_tokens` tokens of the source."""
-        of_documents = [self.blocks(document, block_tokens) for document in documents]
-        written = iter(self([block for blocks in of_documents for block in blocks], batch_size, progress))
-        return [[sentence for _ in blocks for sentence in sentences_of(next(written))] for blocks in of_documents]
+        blocks_of_documents = [self.blocks(document, block_tokens) for document in documents]
+        written = iter(self([block for blocks in blocks_of_documents for block in blocks], batch_size, progress))
+        return [
+            [sentence for _ in blocks for sentence in sentences_of(next(written))] for blocks in blocks_of_documents
+        ]
 
     def blocks(self, document: Sequence[str], block_tokens: int) -> list[str]:
         """Texts of as many consecutive sentences as fit into `block_tokens`, special tokens included, or one."""
@@ -69,25 +71,27 @@ class BlockTranslator(Translator):
         room = min(block_tokens, self._max_positions) - self._sequence_format.around + len(self._between)
         return ["\n".join(document[begin:end]) for begin, end in pairwise(blocks(costs, room).tolist())]
 
-    def _encoded(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
+    def _encode_sources(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
         form = self._sequence_format
         room = self._max_positions - len(form.source_beginning) - len(form.source_ending)
         sentences = [self._source.encode_batch(text.split("\n")) for text in texts]
         bodies = [joined(each, self._between)[:room] for each in sentences]
-        plain = [[token for sentence in each for token in sentence] for each in sentences]
-        spoken = [place for place, text in enumerate(texts) if not is_blank(text, plain[place], self._source)]
-        return [[*form.source_beginning, *body, *form.source_ending] for body in bodies], spoken
+        tokens_of_texts = [[token for sentence in each for token in sentence] for each in sentences]
+        non_blank = [
+            index for index, text in enumerate(texts) if not is_blank(text, tokens_of_texts[index], self._source)
+        ]
+        return [[*form.source_beginning, *body, *form.source_ending] for body in bodies], non_blank
 
     def _text(self, tokens: list[int]) -> str:
         return "\n".join(super(BlockTranslator, self)._text(each) for each in self._split(self._body(tokens)))
 
     def _split(self, body: Sequence[int]) -> list[list[int]]:
-        """The sentences of an output; the one that ends it may or may not have a separator after it."""
+        """The sentences of an output; a separator after the last one is optional."""
         size, sentences, begin = len(self._separator), list[list[int]](), 0
-        for place in range(len(body) - size + 1):
-            if place >= begin and tuple(body[place : place + size]) == self._separator:
-                sentences.append(list(body[begin:place]))
-                begin = place + size
+        for position in range(len(body) - size + 1):
+            if position >= begin and tuple(body[position : position + size]) == self._separator:
+                sentences.append(list(body[begin:position]))
+                begin = position + size
         return [*sentences, list(body[begin:])] if begin < len(body) else sentences
 
 
@@ -97,26 +101,26 @@ def sentences_of(text: str) -> list[str]:
 
 
 def reads_context(bundle: Bundle) -> bool:
-    """Whether the model reads the sentences before a sentence."""
+    """Whether the model reads previous sentences as context."""
     return getattr(bundle.model.config, "context_sentences", None) is not None
 
 
 def context_sentences(bundle: Bundle) -> int:
-    """How many sentences before a sentence the model reads. Raises UserError for a model that reads none."""
+    """The number of previous sentences that the model reads. Raises UserError for a model without context."""
     if not reads_context(bundle):
         raise UserError(f"this {family_of(bundle.model).model_type} model reads no sentences before")
     return int(bundle.model.config.context_sentences)
 
 
-def in_context(sentences: Sequence[str], place: int, most: int) -> str:
-    """The text of several lines that `ContextTranslator` takes: sentences before one, and this one."""
-    return "\n".join(sentences[max(0, place - most) : place + 1])
+def in_context(sentences: Sequence[str], index: int, max_context: int) -> str:
+    """An input of `ContextTranslator`: up to `max_context` previous sentences and the sentence itself, as lines."""
+    return "\n".join(sentences[max(0, index - max_context) : index + 1])
 
 
 class ContextTranslator(Translator):
-    """Translates the last line of each text; the lines before it are sentences before it in the document.
+    """Translates the last line of each text, in the context of the lines before it.
 
-    The limit of an output is by the bytes of its own sentence.
+    The length of an output is limited by the bytes of the last line.
     """
 
     def __init__(self, bundle: Bundle, form: SequenceFormat, **search: Any) -> None:
@@ -129,35 +133,35 @@ class ContextTranslator(Translator):
         self._sentences, self._sentence_end = context_sentences(bundle), form.source_ending[-1]
 
     def translate(
-        self, documents: Sequence[Sequence[str]], batch_size: int = AT_ONCE, progress: Progress | None = None
+        self, documents: Sequence[Sequence[str]], batch_size: int = DEFAULT_BATCH_SIZE, progress: Progress | None = None
     ) -> list[list[str]]:
         """A translation of each sentence of each document."""
-        texts = [in_context(each, place, self._sentences) for each in documents for place in range(len(each))]
+        texts = [in_context(each, index, self._sentences) for each in documents for index in range(len(each))]
         written = iter(self(texts, batch_size, progress))
         return [list(islice(written, len(document))) for document in documents]
 
-    def _encoded(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
+    def _encode_sources(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
         form = self._sequence_format
         room = self._max_positions - len(form.source_beginning) - len(form.source_ending)
         lines = [self._source.encode_batch(text.split("\n")) for text in texts]
-        spoken = [
-            place
-            for place, (text, ids) in enumerate(zip(texts, lines, strict=True))
+        non_blank = [
+            index
+            for index, (text, ids) in enumerate(zip(texts, lines, strict=True))
             if not is_blank(text.rpartition("\n")[2], ids[-1], self._source)
         ]
         rows = [
             [token for ids in each for token in (*form.source_beginning, *ids[:room], *form.source_ending)]
             for each in lines
         ]
-        return rows, spoken
+        return rows, non_blank
 
     def _generate(self, sequences: Sequence[list[int]], texts: Sequence[str]) -> Tensor:
         return super()._generate(sequences, [text.rpartition("\n")[2] for text in texts])
 
     def _padded(self, sequences: Sequence[list[int]], padding: int) -> tuple[Tensor, Tensor]:
-        """The mask is 1 for the last sentence of each row alone."""
+        """Padded rows, with a mask that is 1 only for the last sentence of each row."""
         rows, mask = super()._padded(sequences, padding)
         for row, tokens in enumerate(sequences):
-            ends = [place for place, token in enumerate(tokens[:-1]) if token == self._sentence_end]
+            ends = [position for position, token in enumerate(tokens[:-1]) if token == self._sentence_end]
             mask[row, : ends[-1] + 1 if ends else 0] = 0
         return rows, mask

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.conditioning.sources import Source, TextSource, padded
+from subgraft.modeling.conditioning.sources import Source, TextSource, pad_sources
 from subgraft.modeling.families import family_of
 from subgraft.modeling.inference.prompts import added_text
-from subgraft.modeling.inference.search import Progress, end_tokens, is_blank, searched, unended
+from subgraft.modeling.inference.search import Progress, count_unfinished, end_tokens, generate_ids, is_blank
 
 
 class Writer:
@@ -49,9 +49,9 @@ class Writer:
             torch.manual_seed(self._seed)
             for begin in range(0, len(sources), self._batch_size):
                 end = min(begin + self._batch_size, len(sources))
-                source, mask = padded([sources[place] for place in range(begin, end)])
+                source, mask = pad_sources([sources[index] for index in range(begin, end)])
                 written = self._generate(source.to(device), mask.to(device))
-                self.cut += unended(written[:, 1:], self._ends)
+                self.cut += count_unfinished(written[:, 1:], self._ends)
                 texts += [added_text(self._bundle.decoder, [], tokens[1:], self._ends) for tokens in written.tolist()]
                 if progress is not None:
                     progress(len(texts), len(sources), "texts")
@@ -67,7 +67,7 @@ class Writer:
         else:
             inputs = {"input_ids": torch.full((len(source), 1), self._start, device=source.device)}
             inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
-        return searched(
+        return generate_ids(
             model,
             **inputs,
             **self._search,
@@ -82,15 +82,15 @@ class Writer:
 def written_for(
     write: Writer, read: Source[Any], sources: Sequence[Any], progress: Progress | None = None
 ) -> list[str]:
-    """A text for each source; an empty one for a source that is a text without a word. read: how they are encoded."""
-    places = list(range(len(sources)))
+    """A text for each source, empty for blank text sources. read: encodes the sources."""
+    indices = list(range(len(sources)))
     if isinstance(read, TextSource):
-        bodies = read.tokenizer.encode_batch(sources)
-        places = [place for place in places if not is_blank(sources[place], bodies[place], read.tokenizer)]
+        token_ids = read.tokenizer.encode_batch(sources)
+        indices = [index for index in indices if not is_blank(sources[index], token_ids[index], read.tokenizer)]
     texts = [""] * len(sources)
-    chosen = sources if len(places) == len(sources) else [sources[place] for place in places]
-    for place, text in zip(places, write(read.encode(chosen), progress), strict=True):
-        texts[place] = text
+    non_blank = sources if len(indices) == len(sources) else [sources[index] for index in indices]
+    for index, text in zip(indices, write(read.encode(non_blank), progress), strict=True):
+        texts[index] = text
     return texts
 
 
@@ -101,5 +101,5 @@ def search_of(settings: MeasurementSettings) -> dict[str, Any]:
     if draw is None:
         # transformers warns about early_stopping in greedy search.
         return {"do_sample": False, "num_beams": beam, "early_stopping": beam > 1, **ngrams}
-    chosen = {"temperature": draw.temperature, "top_k": draw.top_k, "top_p": draw.top_p}
-    return {"do_sample": True, "num_beams": 1, **chosen, **ngrams}
+    sampling = {"temperature": draw.temperature, "top_k": draw.top_k, "top_p": draw.top_p}
+    return {"do_sample": True, "num_beams": 1, **sampling, **ngrams}

@@ -98,7 +98,7 @@ def train_both_directions(recipe: UnsupervisedRecipe, inputs: Inputs, out: Path,
 
     def synthetic_pairs(role: str, request: Request) -> TaskPairs:
         corpus = Corpus.open(inputs[role], context.cache)
-        return TaskPairs(TranslationSettings(), replace(request, corpus=corpus), settings, counted=False)
+        return TaskPairs(TranslationSettings(), replace(request, corpus=corpus), settings, limited=False)
 
     backward = synthetic_pairs("synthetic/reversed", replace(task, languages=languages.reversed))
     data = BothDirections(synthetic_pairs("synthetic", task), backward, task)

@@ -24,7 +24,7 @@ from subgraft.modeling.conditioning.source_encoders import encoder_of
 from subgraft.modeling.conditioning.source_settings import conditioning_settings, pretrained_source
 from subgraft.modeling.entities import EntityTable
 from subgraft.modeling.families import Parameters, family_named, family_of
-from subgraft.modeling.families.sequence_format import needed
+from subgraft.modeling.families.sequence_format import required_token
 from subgraft.modeling.further_heads import HEADS
 from subgraft.modeling.heads import require_token_head
 from subgraft.pipeline.recipes.models import (
@@ -139,9 +139,9 @@ def with_source_encoder(bundle: Bundle, source_tokenizer: Tokenizer, layers: int
     Raises UserError for models that take none, and for a tokenizer without padding.
     """
     require_token_head(bundle.model)
-    config, padding = bundle.model.config.to_dict(), needed(source_tokenizer, "pad", "a source encoder")
-    entries = family_of(bundle.model).with_source_encoder(config, layers, len(source_tokenizer), padding)
-    return Bundle(_extend_model(bundle, entries, seed, "model.encoder.source."), source_tokenizer, bundle.decoder)
+    config, padding = bundle.model.config.to_dict(), required_token(reads, "pad", "a source encoder")
+    entries = family_of(bundle.model).with_source_encoder(config, layers, len(reads), padding)
+    return Bundle(_extended(bundle, entries, seed, "model.encoder.source."), reads, bundle.decoder)
 
 
 def add_context(recipe: ContextRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:

@@ -16,8 +16,8 @@ from subgraft.training.objectives.objective import Concatenation, E, Examples, R
 from subgraft.training.objectives.subword_regularization import Sampling, Subwords
 
 
-class AfterSpace:
-    """A vocabulary's segmentation of texts that follow a space."""
+class AfterSpaceEncoder:
+    """Segments texts as a vocabulary segments them after a space."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -44,15 +44,15 @@ class Blocks:
     Args:
         lines: The sentences.
         tokenizer: The vocabulary.
-        form: The special tokens around a block, which count.
+        form: The special tokens around a block, which count towards the limit.
         separator: The tokens between two sentences of a block.
-        limit: The maximum number of tokens of a block; a longer sentence is cut.
-        starts: The first sentence of each document, and the end of the last [D + 1]; by default they are one.
-        sampling: How segmentations are sampled.
+        limit: The maximum number of tokens of a block; a longer sentence is truncated.
+        starts: The first sentence of each document, and the end of the last [D + 1]; by default there is one document.
+        sampling: Samples segmentations; None for the plain one.
         language: The language of the text.
 
     Attributes:
-        cut: How many sentences are cut.
+        cut: The number of truncated sentences.
     """
 
     def __init__(
@@ -70,62 +70,62 @@ class Blocks:
         self.language = language
         self.tokenizer, self.form, self.separator = tokenizer, form, tuple(separator)
         self._limit = limit
-        between, longest = len(self.separator), limit - form.around
+        separator_size, longest = len(self.separator), limit - form.around
         self._sentences = encode(lines, tokenizer).sequences.cut(longest)
         self.cut = int((~self._sentences.whole).sum())
-        # A sentence in running text follows a space, which is a part of its first token in a byte-level vocabulary.
+        # Within a block a sentence follows a space, which byte-level vocabularies include in its first token.
         self._later = self._sentences
         if not separator and tokenizer.encode(" a") != tokenizer.encode("a"):
-            self._later = encode(lines, AfterSpace(tokenizer)).sequences.cut(longest)
+            self._later = encode(lines, AfterSpaceEncoder(tokenizer)).sequences.cut(longest)
         self._subwords = Subwords(self._later)
         if sampling is not None:
             self._subwords = sampling.of("decoder", lines, tokenizer, self._sentences, longest)
         first, later = self._sentences.lengths, self._later.lengths
-        costs = np.minimum(np.ceil(np.maximum(first, later) * self._subwords.growth), longest) + between
+        costs = np.minimum(np.ceil(np.maximum(first, later) * self._subwords.growth), longest) + separator_size
         if starts is None:
             starts = np.array([0, len(costs)])
-        self._bounds = document_blocks(costs, starts, longest + between)
-        begins = self._bounds[:-1]
-        ends = np.concatenate([[0], np.cumsum(later + between, dtype=np.int64)])[self._bounds]
-        self.lengths: np.ndarray = np.diff(ends) - between + form.around + (first - later)[begins]
+        self._bounds = document_blocks(costs, starts, longest + separator_size)
+        first_sentences = self._bounds[:-1]
+        ends = np.concatenate([[0], np.cumsum(later + separator_size, dtype=np.int64)])[self._bounds]
+        self.lengths: np.ndarray = np.diff(ends) - separator_size + form.around + (first - later)[first_sentences]
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def example(self, index: int, epoch: int) -> list[int]:
-        """The tokens of a block, without those around it."""
+        """The tokens of a block, without the special tokens around it."""
         return joined(self.sentences(index, epoch), self.separator)
 
     def sentences(self, index: int, epoch: int) -> list[list[int]]:
-        """The sentences of a block, each in the epoch's sampled segmentation if it fits, else in the plain one."""
-        spare = self._limit - int(self.lengths[index])
+        """The sentences of a block, each in the sampled segmentation of the epoch if it fits, else in the plain one."""
+        free_tokens = self._limit - int(self.lengths[index])
         begin, end = self._bounds[index : index + 2].tolist()
         if self._later is not self._sentences:
             return [self._sentences[begin], *(self._later[i] for i in range(begin + 1, end))]
         sentences: list[list[int]] = []
         for i in range(begin, end):
             plain, tokens = self._sentences[i], self._subwords.at(i, epoch)
-            if len(tokens) - len(plain) > spare:
+            if len(tokens) - len(plain) > free_tokens:
                 tokens = plain
-            spare -= len(tokens) - len(plain)
+            free_tokens -= len(tokens) - len(plain)
             sentences.append(tokens)
         return sentences
 
 
-def drawn(request: Request, parts: Sequence[tuple[Blocks, Examples[E]]]) -> Concatenation[E]:
-    """The examples of each language's blocks, of which an epoch has those that the request draws."""
+def concatenate_blocks(request: Request, parts: Sequence[tuple[Blocks, Examples[E]]]) -> Concatenation[E]:
+    """The examples of the blocks of all languages. An epoch has those that the request draws."""
     sizes = [(blocks.language, len(blocks)) for blocks, _ in parts]
     return Concatenation([examples for _, examples in parts], request.draws(sizes))
 
 
 def blocks_of(request: Request, block_tokens: int | None) -> list[Blocks]:
-    """The blocks of each language of a corpus, in the decoder's vocabulary; those of documents, if it has documents."""
+    """The blocks of each language of a corpus, in the decoder's vocabulary. Blocks do not cross document boundaries."""
     bundle, limit = request.bundle, request.training.max_length
     family, config, tokenizer = family_of(bundle.model), bundle.model.config.to_dict(), bundle.decoder
-    made = []
+    blocks = []
     for text in request.texts_by_document():
         languages = Languages(source=text.language, target=text.language)
-        made.append(
+        blocks.append(
             Blocks(
                 text.lines,
                 tokenizer,
@@ -137,4 +137,4 @@ def blocks_of(request: Request, block_tokens: int | None) -> list[Blocks]:
                 language=text.language,
             )
         )
-    return made
+    return blocks

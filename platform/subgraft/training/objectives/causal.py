@@ -1,7 +1,7 @@
 """Causal language modelling: each token is predicted from those before it (Radford et al., 2019, section 2).
 
-The state of each token, except the last, predicts the next token. A separator precedes and follows every line, so all
-tokens of a line and its end are predicted, each with at least one token before it.
+The state of each token except the last predicts the next token. A separator precedes and follows every line, so all
+tokens of a line, and its end, are predicted from at least one token.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from subgraft.training.objectives.whole_examples import BATCH_TOKENS, Batched, W
 
 
 class CausalBatch(StackBatch):
-    """A batch whose tokens are predicted from those before them."""
+    """A batch whose tokens are predicted from earlier tokens."""
 
     forwards = True
 
@@ -55,8 +55,8 @@ def collate(examples: Sequence[StackExample], padding: int) -> CausalBatch:
     return CausalBatch(**vars(single_stack.collate(examples, padding)))
 
 
-def shifted(tokens: Sequence[int], prefix: int = 1) -> StackExample:
-    """Tokens of which all but the first `prefix` are predicted, each from the state of the one before it."""
+def shift_labels(tokens: Sequence[int], prefix: int = 1) -> StackExample:
+    """An example in which each token after the first `prefix` is predicted from the state of the token before it."""
     ignored = prefix - 1
     return StackExample(list(tokens), [IGNORED] * ignored + list(tokens[prefix:]) + [IGNORED])
 
@@ -66,10 +66,10 @@ class Stream:
 
     A block starts with the last token of the previous block, so every token is predicted once in an epoch.
 
-    documents: the first line of each document, and the end of the last [D + 1]; each is concatenated by itself.
+    documents: the first line of each document, and the end of the last [D + 1]. Documents are concatenated separately.
 
     Attributes:
-        first_blocks: of each document, and the end of the last [D + 1].
+        first_blocks: the first block of each document, and the end of the last [D + 1].
     """
 
     def __init__(
@@ -82,12 +82,13 @@ class Stream:
     ) -> None:
         encoded = encode(lines, tokenizer).sequences
         bounds = np.array([0, len(encoded)]) if documents is None else documents
-        begins = frozenset(bounds[:-1].tolist())
-        # Where a document begins, its first line has a separator before it too.
-        marked = (
-            (*([separator] if place in begins else ()), *encoded[place], separator) for place in range(len(encoded))
+        document_starts = frozenset(bounds[:-1].tolist())
+        # The first line of a document also has a separator before it.
+        separated = (
+            (*([separator] if line in document_starts else ()), *encoded[line], separator)
+            for line in range(len(encoded))
         )
-        self._stream = np.fromiter(chain.from_iterable(marked) if len(encoded) else [separator], dtype=np.int32)
+        self._stream = np.fromiter(chain.from_iterable(separated) if len(encoded) else [separator], dtype=np.int32)
         tokens = np.concatenate([[0], np.cumsum(encoded.lengths + 1, dtype=np.int64)])
         ends = tokens[bounds[1:]] + np.arange(1, len(bounds))
         starts = [
@@ -95,7 +96,7 @@ class Stream:
             for begin, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)
         ]
         self._starts = np.concatenate(starts)
-        self._ends = np.minimum(self._starts + block_tokens, np.repeat(ends, [len(each) for each in starts]))
+        self._ends = np.minimum(self._starts + block_tokens, np.repeat(ends, [len(blocks) for blocks in starts]))
         self.first_blocks = np.cumsum([0, *map(len, starts)])
 
     def __len__(self) -> int:
@@ -108,7 +109,7 @@ class Stream:
 
     def example(self, index: int, epoch: int) -> StackExample:
         del epoch
-        return shifted(self._stream[self._starts[index] : self._ends[index]].tolist())
+        return shift_labels(self._stream[self._starts[index] : self._ends[index]].tolist())
 
 
 class Lines:
@@ -119,7 +120,7 @@ class Lines:
         tokenizer: the vocabulary.
         separator: the id of the token around lines.
         max_length: limit of an example in tokens.
-        batch_unit: the cost of a line in a batch: its tokens, or its characters, which no vocabulary changes.
+        batch_unit: the cost of a line in a batch: its tokens, or its characters, which do not depend on a vocabulary.
 
     Attributes:
         whole: which lines are complete, not truncated [n].
@@ -149,14 +150,14 @@ class Lines:
 
     def example(self, index: int, epoch: int) -> StackExample:
         del epoch
-        return shifted([self._separator, *self._bodies[index], self._separator])
+        return shift_labels([self._separator, *self._bodies[index], self._separator])
 
     def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
         return collate([self.example(int(index), epoch) for index in indices], self._padding)
 
 
 class CausalLoss(StackLoss):
-    """The loss of tokens that are predicted from those before them."""
+    """The loss of tokens that are predicted from earlier tokens."""
 
     forwards = True
 
@@ -172,12 +173,15 @@ class CausalView(StackView):
     def body(self, example: StackExample) -> Body:
         return Body(example.tokens[1:], 0, 1)
 
-    def rebuilt(self, example: StackExample, body: list[int]) -> StackExample:
-        return shifted([example.tokens[0], *body])
+    def rebuild(self, example: StackExample, body: list[int]) -> StackExample:
+        return shift_labels([example.tokens[0], *body])
 
 
 class CausalObjective(StackObjective):
-    """Text of each language. The lowest bits per character on the dev split, if there is one, select the weights."""
+    """Causal language modelling of the text of each language.
+
+    The lowest bits per character on the dev split, if there is one, select the weights.
+    """
 
     lower_is_better = True
 
@@ -185,7 +189,7 @@ class CausalObjective(StackObjective):
         self._request = request
         tokenizer, limit = request.bundle.decoder, request.training.max_length
         self._separator = separator_of(tokenizer, settings)
-        begin_with(request.bundle.model, self._separator)
+        set_bos_token(request.bundle.model, self._separator)
         common = tokenizer, self._separator, min(settings.block_tokens or limit, limit)
         self._streams = list[Stream]()
         if settings.recurrent:
@@ -197,9 +201,11 @@ class CausalObjective(StackObjective):
 
     @property
     def first_blocks(self) -> np.ndarray:
-        """The first block of each document, and the end of the last [D + 1], where blocks are of one document."""
-        before = np.cumsum([0, *map(len, self._streams)])
-        ends = [each.first_blocks[1:] + first for each, first in zip(self._streams, before.tolist(), strict=False)]
+        """The first block of each document, and the end of the last [D + 1], for streams of documents."""
+        offsets = np.cumsum([0, *map(len, self._streams)])
+        ends = [
+            stream.first_blocks[1:] + offset for stream, offset in zip(self._streams, offsets.tolist(), strict=False)
+        ]
         return np.concatenate([[0], *ends])
 
     def loss(self, label_smoothing: float) -> CausalLoss:
@@ -235,12 +241,12 @@ class LineScores:
     ) -> None:
         limit = bundle.max_positions
         self._whole = WholeExamples(examples, examples.whole, max(training.batch_size, limit))
-        if not len(self._whole.places):
+        if not len(self._whole.indices):
             raise UserError(
                 f"no dev line fits into the {limit} tokens that the model takes",
                 hint="Give a model of more positions (model.max_positions), or dev lines of fewer tokens.",
             )
-        self._characters = count_characters(lines[place] for place in self._whole.places.tolist())
+        self._characters = count_characters(lines[index] for index in self._whole.indices.tolist())
         self._loss, self._precision = loss, training.precision
 
     def __call__(self) -> dict[str, float]:
@@ -258,24 +264,24 @@ class CausalScores(LineScores):
 
 
 class TaskLines(Lines):
-    """The single lines of a finetuning: those of its task, or additional ones."""
+    """Lines for finetuning: those of the task, or additional ones."""
 
     def __init__(
-        self, settings: CausalSettings, request: Request, training: FinetuneSettings, *, counted: bool = True
+        self, settings: CausalSettings, request: Request, training: FinetuneSettings, *, limited: bool = True
     ) -> None:
-        """counted: whether the limit `training.max_train_examples` applies to these lines."""
+        """limited: whether the limit `training.max_train_examples` applies to these lines."""
         corpus, tokenizer = request.corpus, request.bundle.decoder
         text = corpus.text("train", corpus.text_of("decoder"))
-        places = selected_examples(len(text), training, request.seed) if counted else None
-        if places is not None:
-            text = text.take(places)
+        indices = selected_examples(len(text), training, request.seed) if limited else None
+        if indices is not None:
+            text = text.take(indices)
         super().__init__(text, tokenizer, separator_of(tokenizer, settings), training.max_length, training.batch_unit)
         self._corpus, self._training = corpus, training
         self.cut = int((~self.whole).sum())
         self.texts: Mapping[SideName, Iterable[str]] = {"decoder": text}
 
     def loss(self, bundle: Bundle) -> StackLoss:
-        begin_with(bundle.model, self._separator)
+        set_bos_token(bundle.model, self._separator)
         return StackLoss(bundle.model, self._training.label_smoothing)
 
     def dev_scores(self, bundle: Bundle) -> CausalScores:
@@ -289,7 +295,7 @@ def line_nats(
     settings: CausalSettings,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """The index of each line that is not truncated, and the nats of its tokens and its end; ordered by length."""
+    """The index of each untruncated line, and the nats of its tokens and its end, ordered by length."""
     examples = Lines(lines, bundle.decoder, separator_of(bundle.decoder, settings), bundle.max_positions)
     return stack_nats(bundle, examples, examples.whole, progress)
 
@@ -316,11 +322,11 @@ def separator_of(tokenizer: Tokenizer, settings: CausalSettings | AnyConditioned
     return tokenizer.special[settings.separator]
 
 
-def begin_with(model: PreTrainedModel, separator: int) -> None:
-    """Set the beginning of every text in the model's configuration, so that generation begins with it too."""
+def set_bos_token(model: PreTrainedModel, separator: int) -> None:
+    """Make the separator the beginning-of-text token in the model's configuration, which generation reads."""
     model.config.bos_token_id = separator
 
 
 def padding_of(tokenizer: Tokenizer) -> int:
-    """The padding id of batches; without a padding token any other, because no state and no loss depends on it."""
+    """The padding id of batches: any id if there is no padding token, because no state and no loss depends on it."""
     return tokenizer.special.get("pad", tokenizer.special.get("eos", 0))

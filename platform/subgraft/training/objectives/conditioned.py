@@ -25,11 +25,11 @@ from subgraft.modeling.conditioning.sources import (
     Source,
     Sourced,
     TextSource,
-    padded,
+    pad_sources,
     row_counts,
 )
 from subgraft.modeling.families import family_of
-from subgraft.training.objectives.causal import Lines, LineScores, begin_with, separator_of
+from subgraft.training.objectives.causal import Lines, LineScores, separator_of, set_bos_token
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
 from subgraft.training.objectives.objective import Request, TokenLoss, selected_examples
 from subgraft.training.objectives.single_stack import StackBatch, StackStates
@@ -63,7 +63,8 @@ class SourcedLines:
         separator: the id of the token around lines.
         max_length: limit of a line in tokens.
         batch_unit: the cost of a line in a batch.
-        costs: the cost of each source in a batch [n], by default its rows; the larger of line and source counts.
+        costs: the cost of each source in a batch [n], by default its number of rows. The cost of an example is the
+            larger of the costs of its line and its source.
 
     Attributes:
         whole: which lines are not truncated [n].
@@ -90,7 +91,7 @@ class SourcedLines:
 
     def batch(self, indices: np.ndarray, epoch: int) -> SourcedBatch:
         text = self._lines.batch(indices, epoch)
-        source, mask = padded([self._sources[int(index)] for index in indices])
+        source, mask = pad_sources([self._sources[int(index)] for index in indices])
         return SourcedBatch(text.input_ids, text.attention_mask, text.labels, source, mask)
 
 
@@ -114,21 +115,21 @@ class SourcedStates(StackStates):
         generated = label_nats(self._model, self.top, labels)
         if self.copied is None:
             return generated
-        counted = labels != IGNORED
-        whole = generated.new_zeros(labels.shape).masked_scatter(counted, -generated)
-        return -self.copied.log_likelihood(whole, labels)[counted]
+        is_label = labels != IGNORED
+        log_likelihoods = generated.new_zeros(labels.shape).masked_scatter(is_label, -generated)
+        return -self.copied.log_likelihood(log_likelihoods, labels)[is_label]
 
     @cached_property
     def _target(self) -> TargetStates:
         batch = self._batch
-        inputs = self._lexicon.read("decoder", batch.input_ids)
+        inputs = self._embedding_view.read("decoder", batch.input_ids)
         return family_of(self._model).states_with_source(
             self._model, batch.source, batch.source_mask, attention_mask=batch.attention_mask, **inputs
         )
 
 
 class SourcedLoss(TokenLoss):
-    """Loss over the tokens of lines and their ends; models that copy use the likelihood of their mixture.
+    """The loss over the tokens of lines and their ends. For models that copy, it is that of the mixture distribution.
 
     A content selector has a separate loss, over the tokens of sources.
     """
@@ -168,20 +169,20 @@ class SourcedScores(LineScores):
         super().__init__(bundle, lines, examples, SourcedLoss(bundle.model), training)
 
 
-class SourcedOfTask(SourcedLines):
+class TaskSourcedLines(SourcedLines):
     """The lines of a task with their sources."""
 
     def __init__(self, settings: AnyConditionedSettings, request: Request, training: FinetuneSettings) -> None:
         corpus, bundle, source = request.corpus, request.bundle, settings.source
         assert source is not None
         sourced = Sourced.of(corpus, "train", source)
-        places = selected_examples(len(sourced.texts), training, request.seed)
-        sourced = sourced if places is None else sourced.take(places)
+        indices = selected_examples(len(sourced.texts), training, request.seed)
+        sourced = sourced if indices is None else sourced.take(indices)
         sourced = sourced.shuffled(request.seed) if training.shuffled_sources else sourced
         self._separator, self._training = separator_of(bundle.decoder, settings), training
         self._read = source_read(bundle)
         sources = self._read.encode(sourced.sources)
-        limit = min(training.max_length, bundle.max_positions)  # less than of a text alone, where a source is prepended
+        limit = min(training.max_length, bundle.max_positions)  # a prepended source takes some of the positions
         costs = sourced.costs() if training.batch_unit == "characters" else None
         super().__init__(sourced.texts, sources, bundle, self._separator, limit, training.batch_unit, costs)
         self.cut = int((~self.whole).sum())
@@ -189,7 +190,7 @@ class SourcedOfTask(SourcedLines):
         self._dev = Sourced.of(corpus, "dev", source).first(training.dev_sentences)
 
     def loss(self, bundle: Bundle) -> nn.Module:
-        begin_with(bundle.model, self._separator)
+        set_bos_token(bundle.model, self._separator)
         return SourcedLoss(bundle.model, self._training.label_smoothing)
 
     def dev_scores(self, bundle: Bundle) -> SourcedScores:
@@ -215,7 +216,7 @@ def sourced_nats(
 
 
 def source_read(bundle: Bundle) -> Source[Any]:
-    """Converts a model's sources to tensors; the result is empty for models without sources."""
+    """The encoder of a model's sources as arrays, which are empty for a model without sources."""
     settings = family_of(bundle.model).source(bundle.model.config.to_dict())
     if settings is None:
         return NoSource()
@@ -228,14 +229,14 @@ def source_read(bundle: Bundle) -> Source[Any]:
     return TextSource(bundle.decoder if settings.kind == "own-text" else bundle.encoder, settings.max_length)
 
 
-# Which tokens of a source its target has, as a content selector learns them (Gehrmann et al., EMNLP 2018).
+# The targets of a content selector: the tokens of a source that its target copies (Gehrmann et al., EMNLP 2018).
 
 
 def spans_in_target(source: Sequence[int], target: Sequence[int]) -> list[bool]:
     """Whether each token of the source is copied (section 3.1).
 
-    Starting at the end of the previous run, the longest run of tokens that occurs in the target is copied, unless an
-    earlier run had the same tokens.
+    Starting where the previous run ended, the longest run of tokens that occurs in the target counts as copied, unless
+    an earlier run had the same tokens.
     """
     copied, seen, start = [False] * len(source), set(), 0
     while start < len(source):
@@ -250,10 +251,14 @@ def spans_in_target(source: Sequence[int], target: Sequence[int]) -> list[bool]:
 
 def _end_of_run(source: Sequence[int], start: int, target: Sequence[int]) -> int:
     """The end of the longest run from `start` that occurs in the target."""
-    end, places = start, [at for at, token in enumerate(target) if token == source[start]]
-    while places:
+    end, positions = start, [position for position, token in enumerate(target) if token == source[start]]
+    while positions:
         end += 1
-        places = [at + 1 for at in places if end < len(source) and target[at + 1 : at + 2] == source[end : end + 1]]
+        positions = [
+            position + 1
+            for position in positions
+            if end < len(source) and target[position + 1 : position + 2] == source[end : end + 1]
+        ]
     return end
 
 
@@ -261,15 +266,15 @@ def selection_loss(log_odds: Tensor, source: Tensor, mask: Tensor, labels: Tenso
     """Cross entropy of a content selector, summed over the tokens of sources, in nats.
 
     Args:
-        log_odds: [B, S], of being copied.
-        source: ids [B, S].
-        mask: [B, S], zero for padding, which is on the right.
-        labels: ids of targets [B, T], negative for padding.
+        log_odds: the selector's log-odds that a token is copied [B, S].
+        source: the ids of sources [B, S].
+        mask: zero for padding, which is on the right [B, S].
+        labels: the ids of targets, negative for padding [B, T].
     """
     copied = torch.zeros(log_odds.shape, dtype=log_odds.dtype)
     lengths = mask.sum(1).tolist()
-    for place, (row, length, target) in enumerate(zip(source.tolist(), lengths, labels.tolist(), strict=True)):
+    for index, (row, length, target) in enumerate(zip(source.tolist(), lengths, labels.tolist(), strict=True)):
         copies = spans_in_target(row[:length], [token for token in target if token >= 0])
-        copied[place, :length] = torch.tensor(copies, dtype=copied.dtype)
+        copied[index, :length] = torch.tensor(copies, dtype=copied.dtype)
     weights = mask.to(log_odds.dtype)
     return binary_cross_entropy_with_logits(log_odds, copied.to(log_odds.device), weights, reduction="sum")

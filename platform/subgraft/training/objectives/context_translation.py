@@ -1,4 +1,4 @@
-"""Translation of sentences that are read with those before them in their document (Miculicich et al., EMNLP 2018)."""
+"""Translation of sentences in the context of the sentences before them (Miculicich et al., EMNLP 2018)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from subgraft.config.task_objectives import ContextTranslationSettings
 from subgraft.config.training import FinetuneSettings
 from subgraft.data.text.segments import sides
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.inference.search import AT_ONCE
+from subgraft.modeling.inference.search import DEFAULT_BATCH_SIZE
 from subgraft.modeling.inference.translate_documents import ContextTranslator, context_sentences, in_context
 from subgraft.training.objectives.distributed import texts_by_worker
 from subgraft.training.objectives.document_translation import PairedDocuments
@@ -25,15 +25,15 @@ from subgraft.training.objectives.translation import DEV_LENGTH_RATIO, Reference
 
 @dataclass(frozen=True)
 class ContextExample(Example):
-    """context: the tokens of the source's sentences before, each with its special tokens."""
+    """An example with context: the tokens of the source sentences before it, each with its special tokens."""
 
     context: list[int] = field(default_factory=list)
 
 
 class ContextTranslation:
-    """The pairs of documents; the source of each is read with up to `sentences` before it in the same document.
+    """Pairs of documents. Each source is read with up to `sentences` sentences before it in the same document.
 
-    Batches are composed by the pairs themselves, as without context, so that both see the same sentences together.
+    The context does not count in the cost of an example, so batches have the same pairs as without context.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ContextTranslation:
     ) -> None:
         form = bundle.sequence_format(request.languages)
         self._pairs = Translation(documents.pairs, bundle.encoder, bundle.decoder, form, max_length, batch_unit)
-        self._begins = np.repeat(documents.starts[:-1], np.diff(documents.starts))
+        self._document_starts = np.repeat(documents.starts[:-1], np.diff(documents.starts))
         self._sentences = context_sentences(bundle)
         self.cut, self.whole_targets = self._pairs.cut, self._pairs.whole_targets
 
@@ -58,14 +58,14 @@ class ContextTranslation:
         return self._pairs.lengths
 
     def example(self, index: int, epoch: int) -> ContextExample:
-        own = self._pairs.example(index, epoch)
-        before = range(max(int(self._begins[index]), index - self._sentences), index)
-        context = [token for place in before for token in self._pairs.example(place, epoch).source]
-        return ContextExample(**vars(own), context=context)
+        pair = self._pairs.example(index, epoch)
+        before = range(max(int(self._document_starts[index]), index - self._sentences), index)
+        context = [token for position in before for token in self._pairs.example(position, epoch).source]
+        return ContextExample(**vars(pair), context=context)
 
 
 class ContextData(Seq2SeqData):
-    """Rows of sentences before and the own one; the mask is 1 for the own one alone."""
+    """Rows of the sentences before a sentence and the sentence itself. The mask is 1 only for the sentence itself."""
 
     def __init__(self, examples: ContextTranslation, source_pad: int, target_pad: int) -> None:
         super().__init__(examples, source_pad, target_pad)
@@ -80,7 +80,7 @@ class ContextData(Seq2SeqData):
 
 
 class DevContext:
-    """Scores on the dev documents that begin among the first dev sentences, as `DevScores` of single sentences."""
+    """The scores of `DevScores`, on the dev documents that start within the first dev sentences."""
 
     def __init__(self, bundle: Bundle, request: Request, training: FinetuneSettings) -> None:
         documents = PairedDocuments.of(request.corpus, "dev", training.dev_sentences)
@@ -93,7 +93,7 @@ class DevContext:
         self._model, self._texts, sentences = bundle.model, list[str](), context_sentences(bundle)
         for begin, end in zip(documents.starts[:-1].tolist(), documents.starts[1:].tolist(), strict=True):
             document = sources[begin:end]
-            self._texts += [in_context(document, place, sentences) for place in range(len(document))]
+            self._texts += [in_context(document, position, sentences) for position in range(len(document))]
         self._lengths = examples.lengths.tolist()
         form = bundle.sequence_format(request.languages)
         self._translate = ContextTranslator(bundle, form, beam=1, max_length_ratio=DEV_LENGTH_RATIO)
@@ -102,7 +102,7 @@ class DevContext:
         return self._scores(self._outputs)
 
     def _outputs(self) -> list[str]:
-        return texts_by_worker(self._texts, lambda: self._lengths, AT_ONCE, self._translate, self._model)
+        return texts_by_worker(self._texts, lambda: self._lengths, DEFAULT_BATCH_SIZE, self._translate, self._model)
 
 
 class TaskInContext(ContextData):

@@ -1,8 +1,8 @@
-"""Conversations: the assistant's turns, each token given all before it, by the model's chat template.
+"""Finetuning on conversations: the assistant's turns are predicted, in the form of the model's chat template.
 
-The tokens of the whole conversation are the input, as generation's prompts are; only an answer's tokens, its end among
-them, are predicted. TRL's `assistant_only_loss` is the same. Where the template marks answers by {% generation %},
-their places are the marks; else an answer is what follows the prompt before it, as the template renders both.
+The input is the tokens of the complete conversation, rendered as generation prompts are. Only the tokens of answers and
+their ends are predicted, as with TRL's `assistant_only_loss`. If the template marks answers by {% generation %}, these
+marks bound them; otherwise an answer is the text that the template renders after the prompt before it.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from subgraft.training.objectives.single_stack import StackBatch, StackExample, 
 
 Turns: TypeAlias = Sequence[Mapping[str, str]]
 Learnt = Literal["all", "last"]
-# So many conversations are encoded at once.
+# The number of conversations that are encoded at a time.
 _AT_ONCE = 1024
 _WHERE = "chat.template"
 
 
 def template_of(tokenizer: Tokenizer) -> ChatTemplate:
-    """The chat template of a model. Raises UserError if it has none, or its vocabulary cannot spell its words."""
+    """The chat template of a model. Raises UserError if there is none, or the vocabulary cannot encode its text."""
     try:
         template = ChatTemplate.of(tokenizer, _WHERE)
     except UserError as error:
         hint = "Take an instruct model (upstream.checkpoint), or give chat.template."
         raise UserError(error.what, where=_WHERE, hint=hint) from None
     turns = [{"role": "user", "content": ""}, {"role": "assistant", "content": ""}]
-    if tokenizer.special.get("unk", -1) in template.encodings([template.rendered(turns)])[0].ids:
+    if tokenizer.special.get("unk", -1) in template.encode([template.render(turns)])[0].ids:
         hint = "Set kind: byte-level-bpe, byte_fallback: true or mode: extend in downstream.vocabulary."
         what = "the vocabulary cannot spell the words or line ends of the chat template"
         raise UserError(what, where=_WHERE, hint=hint)
@@ -60,37 +60,37 @@ def with_template(bundle: Bundle, settings: ChatSettings) -> Bundle:
 
 
 def answer_bounds(template: ChatTemplate, turns: Turns, learnt: Learnt) -> tuple[str, list[tuple[int, int]]]:
-    """The rendered conversation, and the bounds of its answers, in characters.
+    """The rendered conversation, and the bounds of its answers in characters.
 
-    Raises UserError if the template cannot be used, or renders the first turns differently when others follow.
+    Raises UserError if the template cannot be used, or if it renders turns differently depending on later ones.
     """
-    marked = template.marked(turns)
+    marked = template.render_with_answers(turns)
     if marked is not None:
         return marked[0], marked[1][-1:] if learnt == "last" else marked[1]
-    whole = template.rendered(turns)
-    places = [place for place, turn in enumerate(turns) if turn["role"] == "assistant"]
+    rendered = template.render(turns)
+    answers = [index for index, turn in enumerate(turns) if turn["role"] == "assistant"]
     bounds = []
-    for place in places[-1:] if learnt == "last" else places:
-        before, after = template.rendered(turns[:place], prompt=True), template.rendered(turns[: place + 1])
-        if not (whole.startswith(after) and after.startswith(before)):
+    for index in answers[-1:] if learnt == "last" else answers:
+        before, after = template.render(turns[:index], prompt=True), template.render(turns[: index + 1])
+        if not (rendered.startswith(after) and after.startswith(before)):
             raise UserError(
-                f"the chat template renders the first {place} turns of a conversation differently within all "
+                f"the chat template renders the first {index} turns of a conversation differently within all "
                 f"{len(turns)}, so answers cannot be located",
                 where=_WHERE,
                 hint="Give chat.template, with {% generation %} and {% endgeneration %} around answers"
                 + (", or set chat.turns: last." if learnt == "all" else "."),
             )
         bounds.append((len(before), len(after)))
-    return whole, bounds
+    return rendered, bounds
 
 
 class Conversations:
     """Templated conversations, truncated to max_length tokens.
 
     Attributes:
-        whole: which conversations are complete, not truncated [n].
-        usable: which have an answer to learn within max_length tokens [n].
-        left_out: how many have none, by reason.
+        whole: which conversations are not truncated [n].
+        usable: which conversations have an answer within max_length tokens [n].
+        left_out: the number of conversations without one, by reason.
     """
 
     def __init__(
@@ -101,27 +101,27 @@ class Conversations:
         max_length: int,
         costs: np.ndarray | None = None,
     ) -> None:
-        """costs: of each conversation in a batch [n], by default its tokens."""
+        """costs: the cost of each conversation in a batch [n], by default its number of tokens."""
         tokens, answers = list[list[int]](), list[list[int]]()
         self.left_out = Counter[str]()
         remaining = iter(conversations)
         while chunk := list(islice(remaining, _AT_ONCE)):
-            for ids, places in self._encoded(chunk, template, learnt):
+            for ids, in_answer in self._encoded(chunk, template, learnt):
                 tokens.append(ids)
-                answers.append(places)
+                answers.append(in_answer)
         self._tokens, self._answers = Sequences.of(tokens).cut(max_length), Sequences.of(answers).cut(max_length)
         self.whole = self._tokens.whole
-        # The first token is predicted from none.
-        self.usable = np.array([any(self._answers[place][1:]) for place in range(len(tokens))], dtype=np.bool_)
-        if cut_away := int((~self.usable).sum()) - self.left_out.total():
-            self.left_out["answers_cut_away"] = cut_away
+        # The first token is never predicted.
+        self.usable = np.array([any(self._answers[index][1:]) for index in range(len(tokens))], dtype=np.bool_)
+        if truncated := int((~self.usable).sum()) - self.left_out.total():
+            self.left_out["answers_cut_away"] = truncated
         self._costs: np.ndarray = self._tokens.lengths if costs is None else costs
         self._padding = padding_of(template.tokenizer)
 
     def _encoded(
         self, conversations: Sequence[Turns], template: ChatTemplate, learnt: Learnt
     ) -> Iterator[tuple[list[int], list[int]]]:
-        """The tokens of each conversation, and whether each is of an answer; no answers where it is left out."""
+        """The tokens of each conversation, and whether each belongs to an answer; none for unusable conversations."""
         rendered = list[tuple[str, list[tuple[int, int]]]]()
         for turns in conversations:
             if template.special_in(turns) is not None:
@@ -129,12 +129,12 @@ class Conversations:
                 rendered.append(("", []))
             else:
                 rendered.append(answer_bounds(template, turns, learnt))
-        encodings = template.encodings([text for text, _ in rendered])
+        encodings = template.encode([text for text, _ in rendered])
         for encoding, (_, bounds) in zip(encodings, rendered, strict=True):
-            places = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
-            answers = np.zeros(len(places), dtype=np.bool_)
+            offsets = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
+            answers = np.zeros(len(offsets), dtype=np.bool_)
             for start, end in bounds:
-                answers |= (places[:, 1] > start) & (places[:, 0] < end)
+                answers |= (offsets[:, 1] > start) & (offsets[:, 0] < end)
             yield encoding.ids, answers.tolist()
 
     def __len__(self) -> int:
@@ -155,7 +155,7 @@ class Conversations:
 
 
 def answers_of(turns: Turns, learnt: Learnt) -> str:
-    """The text of the answers that are learnt, for counts of characters."""
+    """The text of the answers that are trained on, for counts of characters."""
     answers = [turn["content"] for turn in turns if turn["role"] == "assistant"]
     return "".join(answers[-1:] if learnt == "last" else answers)
 
@@ -184,38 +184,37 @@ def answer_nats(
 
 
 class ConversationsOfTask:
-    """The conversations of a task.
-
-    left_out: how many have no answer to learn, by reason.
-    """
+    """The conversations of a task. left_out: the number of conversations without an answer to learn, by reason."""
 
     def __init__(self, settings: ConversationSettings, request: Request, training: FinetuneSettings) -> None:
         corpus, self._learnt, self._training = request.corpus, settings.chat.turns, training
         text, conversations = corpus.text("train", corpus.text_of("decoder")), list(corpus.conversations("train"))
-        chosen = selected_examples(len(text), training, request.seed)
-        places = np.arange(len(text)) if chosen is None else chosen
-        costs = np.array([len(line) + 1 for line in text.take(places)]) if training.batch_unit == "characters" else None
+        selected = selected_examples(len(text), training, request.seed)
+        indices = np.arange(len(text)) if selected is None else selected
+        costs = (
+            np.array([len(line) + 1 for line in text.take(indices)]) if training.batch_unit == "characters" else None
+        )
         template = template_of(request.bundle.decoder)
         limit = min(training.max_length, request.bundle.max_positions)
-        self._all = Conversations(
-            (conversations[place] for place in places.tolist()), template, self._learnt, limit, costs
+        self._conversations = Conversations(
+            (conversations[index] for index in indices.tolist()), template, self._learnt, limit, costs
         )
-        self.left_out: Mapping[str, int] = self._all.left_out
-        self._places = np.flatnonzero(self._all.usable)
-        if not len(self._places):
+        self.left_out: Mapping[str, int] = self._conversations.left_out
+        self._usable = np.flatnonzero(self._conversations.usable)
+        if not len(self._usable):
             reasons = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in self.left_out.items())
             hint = "Set a larger finetune.max_length, or see what the conversations hold."
             raise UserError(f"no conversation has an answer to learn ({reasons})", where="finetune", hint=hint)
-        self.cut = int((~self._all.whole[self._places]).sum())
-        self.texts: Mapping[SideName, Iterable[str]] = {"decoder": text.take(places[self._places])}
+        self.cut = int((~self._conversations.whole[self._usable]).sum())
+        self.texts: Mapping[SideName, Iterable[str]] = {"decoder": text.take(indices[self._usable])}
         self._dev = list(islice(corpus.conversations("dev"), training.dev_sentences))
 
     @property
     def lengths(self) -> np.ndarray:
-        return self._all.lengths[self._places]
+        return self._conversations.lengths[self._usable]
 
     def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
-        return self._all.batch(self._places[indices], epoch)
+        return self._conversations.batch(self._usable[indices], epoch)
 
     def loss(self, bundle: Bundle) -> StackLoss:
         return StackLoss(bundle.model, self._training.label_smoothing)

@@ -1,9 +1,9 @@
 """Output projection and cross entropy or log-likelihood as one operation, one slice of the tokens at a time.
 
-The logits of a batch are its largest tensor by far ([N, V]: a gigabyte for 4,000 tokens and 64,000 subwords). Only one
-slice of them exists at any time, because the gradient of a slice is computed together with its loss.
-Log-likelihoods are one value per token, whose gradient the forward pass cannot know: the backward pass computes the
-logits of each slice again.
+The logits of a batch are by far its largest tensor ([N, V]: a gigabyte for 4,000 tokens and 64,000 subwords). Only one
+slice of them exists at any time, because the gradient of a slice is computed together with its loss. This is not
+possible for log-likelihoods, one value per token whose incoming gradients the forward pass does not know. So their
+backward pass recomputes the logits of each slice.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from subgraft.modeling.families.family import capped
+from subgraft.modeling.families.family import softcap
 from subgraft.training.objectives.logit_slices import LARGE_VOCABULARY, loss_slice_rows, slice_rows
 
 
@@ -61,39 +61,39 @@ class _LinearLogLikelihood(torch.autograd.Function):
         cap: float | None,
         dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
-        chosen = torch.zeros(len(labels), dtype=_exact(hidden), device=hidden.device)
-        together = torch.zeros_like(chosen)
+        label_scores = torch.zeros(len(labels), dtype=_accumulation_dtype(hidden), device=hidden.device)
+        member_scores = torch.zeros_like(label_scores)
         matrix = weight.to(dtype)
         for part in _slices(len(labels), weight):
             scores = _logits(hidden[part], matrix, bias, cap).log_softmax(dim=1)
-            chosen[part] = scores.gather(1, labels[part, None]).flatten()
+            label_scores[part] = scores.gather(1, labels[part, None]).flatten()
             if members is not None:
-                together[part] = scores[:, members].logsumexp(dim=1)
-        ctx.save_for_backward(hidden, weight, bias, labels, members, together)
+                member_scores[part] = scores[:, members].logsumexp(dim=1)
+        ctx.save_for_backward(hidden, weight, bias, labels, members, member_scores)
         ctx.cap, ctx.dtype = cap, dtype
-        return chosen, together
+        return label_scores, member_scores
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        of_chosen, of_together = gradients
-        hidden, weight, bias, labels, members, together = ctx.saved_tensors
-        wanted = ctx.needs_input_grad[:3]
-        hidden_grad = torch.empty_like(hidden) if wanted[0] else None
-        weight_grad = torch.zeros_like(weight, dtype=_exact(weight)) if wanted[1] else None
-        bias_grad = torch.zeros_like(bias, dtype=_exact(bias)) if wanted[2] else None
+        label_grad, member_grad = gradients
+        hidden, weight, bias, labels, members, member_scores = ctx.saved_tensors
+        needs_grad = ctx.needs_input_grad[:3]
+        hidden_grad = torch.empty_like(hidden) if needs_grad[0] else None
+        weight_grad = torch.zeros_like(weight, dtype=_accumulation_dtype(weight)) if needs_grad[1] else None
+        bias_grad = torch.zeros_like(bias, dtype=_accumulation_dtype(bias)) if needs_grad[2] else None
         matrix = weight.to(ctx.dtype)
         for part in _slices(len(labels), weight):
-            logits, down = _logits(hidden[part], matrix, bias, ctx.cap), of_chosen[part, None]
-            slope = None if ctx.cap is None else _slope(logits, ctx.cap)
+            logits, upstream = _logits(hidden[part], matrix, bias, ctx.cap), label_grad[part, None]
+            softcap_grad = None if ctx.cap is None else _softcap_gradient(logits, ctx.cap)
             scores = logits.log_softmax(dim=1)
             del logits  # a slice takes much memory
-            inside = None if members is None else (scores[:, members] - together[part, None]).exp_()
-            gradient = scores.exp_().mul_(-(down if inside is None else down + of_together[part, None]))
-            gradient.scatter_add_(1, labels[part, None], down)
-            if inside is not None:
-                gradient[:, members] += inside * of_together[part, None]
-            if slope is not None:
-                gradient.mul_(slope)
+            member_shares = None if members is None else (scores[:, members] - member_scores[part, None]).exp_()
+            gradient = scores.exp_().mul_(-(upstream if member_shares is None else upstream + member_grad[part, None]))
+            gradient.scatter_add_(1, labels[part, None], upstream)
+            if member_shares is not None:
+                gradient[:, members] += member_shares * member_grad[part, None]
+            if softcap_grad is not None:
+                gradient.mul_(softcap_grad)
             if bias_grad is not None:
                 bias_grad += gradient.sum(dim=0)
             gradient = gradient.to(ctx.dtype)
@@ -105,17 +105,17 @@ class _LinearLogLikelihood(torch.autograd.Function):
 
 
 def _logits(states: Tensor, matrix: Tensor, bias: Tensor | None, cap: float | None) -> Tensor:
-    """A slice's logits [n, V], capped, at least in fp32."""
+    """The logits of a slice [n, V], capped, at least in fp32."""
     logits = states.to(matrix.dtype) @ matrix.T
-    logits = logits.to(_exact(logits))
+    logits = logits.to(_accumulation_dtype(logits))
     if bias is not None:
         logits += bias
-    return capped(logits, cap)
+    return softcap(logits, cap)
 
 
-def _slope(capped_logits: Tensor, cap: float) -> Tensor:
-    """The derivative of capped logits with respect to those before."""
-    return 1.0 - (capped_logits / cap).square_()
+def _softcap_gradient(softcapped: Tensor, cap: float) -> Tensor:
+    """The derivative of capped logits with respect to the logits before the cap."""
+    return 1.0 - (softcapped / cap).square_()
 
 
 def _product_dtype(hidden: Tensor) -> torch.dtype:
@@ -123,7 +123,7 @@ def _product_dtype(hidden: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
 
 
-def _exact(tensor: Tensor) -> torch.dtype:
+def _accumulation_dtype(tensor: Tensor) -> torch.dtype:
     return torch.promote_types(tensor.dtype, torch.float32)
 
 
@@ -132,8 +132,8 @@ def _slices(count: int, weight: Tensor) -> list[slice]:
     return [slice(start, start + rows) for start in range(0, count, rows)]
 
 
-# The summed loss of a slice of logits [n, V] by labels [n], and its gradient with respect to the logits, which it may
-# compute in their place.
+# Maps a slice of logits [n, V] and labels [n] to the summed loss and its gradient with respect to the logits. It may
+# overwrite the logits.
 Criterion: TypeAlias = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
@@ -148,9 +148,17 @@ def linear_cross_entropy(
 ) -> Tensor:
     """Cross entropy of softmax(hidden @ weight.T + bias), summed over N tokens, in nats.
 
-    hidden [N, d], weight [V, d], bias [V] or None, labels [N]. Equals PyTorch's cross_entropy with reduction "sum".
-    Logits are capped by `cap`, if any; then `offsets` [V] are added, which have no gradient.
-    Under autocast, products use its dtype; the softmax is always in fp32.
+    It equals PyTorch's cross_entropy with reduction "sum". Under autocast, products use its dtype; the softmax is
+    always in fp32.
+
+    Args:
+        hidden: states [N, d].
+        weight: output projection [V, d].
+        bias: [V] or None.
+        labels: ids [N].
+        label_smoothing: weight of the uniform distribution.
+        cap: c if logits x become c * tanh(x / c) before the softmax.
+        offsets: [V], added to the logits after that; they have no gradient.
     """
     criterion = partial(_loss_and_gradient, smoothing=label_smoothing, offsets=offsets)
     return linear_loss(hidden, weight, bias, labels, criterion, cap)
@@ -186,14 +194,14 @@ class _LinearLoss(torch.autograd.Function):
         cap: float | None,
         dtype: torch.dtype,
     ) -> Tensor:
-        wanted = ctx.needs_input_grad[:3]
+        needs_grad = ctx.needs_input_grad[:3]
         total = torch.zeros((), dtype=torch.float32, device=hidden.device)
-        hidden_grad = torch.empty_like(hidden) if wanted[0] else None
+        hidden_grad = torch.empty_like(hidden) if needs_grad[0] else None
         weight_grad: Tensor | None = None
         large = len(weight) >= LARGE_VOCABULARY
-        if wanted[1] and not (large and len(labels)):
+        if needs_grad[1] and not (large and len(labels)):
             weight_grad = torch.zeros_like(weight, dtype=torch.float32)
-        bias_grad = torch.zeros_like(bias, dtype=torch.float32) if bias is not None and wanted[2] else None
+        bias_grad = torch.zeros_like(bias, dtype=torch.float32) if bias is not None and needs_grad[2] else None
         matrix = weight.to(dtype)
         rows = loss_slice_rows(*weight.shape)
         for start in range(0, len(labels), rows):
@@ -202,19 +210,20 @@ class _LinearLoss(torch.autograd.Function):
             logits = (states @ matrix.T).float()
             if bias is not None:
                 logits += bias
-            logits = capped(logits, cap)
-            slope = None if cap is None else _slope(logits, cap)  # before the criterion, which may overwrite them
+            logits = softcap(logits, cap)
+            # Computed before the criterion, which may overwrite the logits.
+            softcap_grad = None if cap is None else _softcap_gradient(logits, cap)
             loss, gradient = criterion(logits, labels[part])
             total += loss
-            if slope is not None:
-                gradient = gradient * slope
+            if softcap_grad is not None:
+                gradient = gradient * softcap_grad
             if bias_grad is not None:
                 bias_grad += gradient.sum(dim=0)
             gradient = gradient.to(dtype)
             if hidden_grad is not None:
                 hidden_grad[part] = gradient @ matrix
-            if large and wanted[1]:
-                weight_grad = _with_product(weight_grad, gradient, states)
+            if large and needs_grad[1]:
+                weight_grad = _add_product(weight_grad, gradient, states)
             elif weight_grad is not None:
                 weight_grad += gradient.T @ states
         ctx.save_for_backward(hidden_grad, weight_grad, bias_grad)
@@ -233,10 +242,10 @@ class _LinearLoss(torch.autograd.Function):
         )
 
 
-def _with_product(total: Tensor | None, gradient: Tensor, states: Tensor) -> Tensor:
-    """Add a slice's gradient to the gradient of a large weight [V, d], in fp32.
+def _add_product(total: Tensor | None, gradient: Tensor, states: Tensor) -> Tensor:
+    """Add the gradient of a slice to the gradient of a large weight [V, d], in fp32.
 
-    It allocates another tensor of that size only if the product has another dtype.
+    Another tensor of that size is allocated only if the product has another dtype.
     """
     if total is None:
         return (gradient.T @ states).float()

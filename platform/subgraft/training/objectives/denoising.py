@@ -16,7 +16,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings
 from subgraft.data.text.encoded import encode
 from subgraft.data.text.noise import Noise, joined
-from subgraft.training.objectives.blocks import Blocks, blocks_of, drawn
+from subgraft.training.objectives.blocks import Blocks, blocks_of, concatenate_blocks
 from subgraft.training.objectives.objective import Request
 from subgraft.training.objectives.seq2seq import Example, Seq2SeqData, Seq2SeqObjective
 
@@ -44,11 +44,11 @@ class Denoising:
         return Example.of(source, joined(sentences, separator), self._blocks.form)
 
 
-class _Noised:
-    """Examples: a line as the decoder's vocabulary cuts it, from the same line as the encoder's does, noised.
+class _NoisedLines:
+    """Examples that restore a line, in the decoder's vocabulary, from the noised line in the encoder's vocabulary.
 
-    Pretraining joins lines into blocks. Here each line is an example of its own, so that examples are the same for
-    every vocabulary; noise is a function of (seed, epoch, index).
+    Pretraining joins lines into blocks. Here each line is an example, so that all vocabularies have the same examples.
+    Noise is a function of (seed, epoch, index).
     """
 
     def __init__(self, settings: DenoisingSettings, request: Request, training: FinetuneSettings) -> None:
@@ -77,10 +77,10 @@ class _Noised:
 
 
 class DenoisedLines(Seq2SeqData):
-    """Target text without sources, which a finetuning on pairs also learns to denoise."""
+    """Target text without sources, on which a finetuning on pairs also trains denoising."""
 
     def __init__(self, settings: DenoisingSettings, request: Request, training: FinetuneSettings) -> None:
-        examples = _Noised(settings, request, training)
+        examples = _NoisedLines(settings, request, training)
         super().__init__(examples, *request.bundle.padding)
         self.cut = examples.cut
         self.texts: Mapping[SideName, Iterable[str]] = {"encoder": examples.lines, "decoder": examples.lines}
@@ -88,6 +88,8 @@ class DenoisedLines(Seq2SeqData):
 
 def denoise(settings: DenoisingSettings, request: Request) -> Seq2SeqObjective:
     """Denoising of the text of each language."""
-    every = blocks_of(request, settings.block_tokens)
-    examples = drawn(request, [(blocks, Denoising(blocks, settings, request.seed)) for blocks in every])
-    return Seq2SeqObjective(request.bundle, examples, sum(blocks.cut for blocks in every))
+    blocks_by_language = blocks_of(request, settings.block_tokens)
+    examples = concatenate_blocks(
+        request, [(blocks, Denoising(blocks, settings, request.seed)) for blocks in blocks_by_language]
+    )
+    return Seq2SeqObjective(request.bundle, examples, sum(blocks.cut for blocks in blocks_by_language))

@@ -21,26 +21,26 @@ LARGEST_COPIED = 250_000_000
 
 
 def describe_dev_engine(settings: TrainingSettings, model: PreTrainedModel) -> dict[str, str]:
-    """The decoding engine of dev scores for a record, if the settings do not name it."""
-    named = isinstance(settings, ModelTrainingSettings) and settings.dev_engine != "auto"
-    return {} if named else {"dev_engine": dev_engine(settings, model)}
+    """The entry of a record for the decoding engine of dev scores; empty if the settings name the engine."""
+    is_configured = isinstance(settings, ModelTrainingSettings) and settings.dev_engine != "auto"
+    return {} if is_configured else {"dev_engine": dev_engine(settings, model)}
 
 
 def dev_engine(settings: TrainingSettings, model: PreTrainedModel) -> DecodingEngine:
     """The engine that translates for dev scores; `auto` selects the faster one if the model supports it."""
-    named = settings.dev_engine if isinstance(settings, ModelTrainingSettings) else "transformers"
-    if named != "auto":
-        return named
+    configured = settings.dev_engine if isinstance(settings, ModelTrainingSettings) else "transformers"
+    if configured != "auto":
+        return configured
     adapted = isinstance(settings, FinetuneSettings) and settings.train == "adapters"
     parameters = list(model.parameters())
-    in_parts = any(hasattr(parameter, "ds_id") for parameter in parameters)
-    if adapted or in_parts or torch.cuda.is_available() or find_spec("ctranslate2") is None:
+    is_sharded = any(hasattr(parameter, "ds_id") for parameter in parameters)
+    if adapted or is_sharded or torch.cuda.is_available() or find_spec("ctranslate2") is None:
         return "transformers"
     small = sum(parameter.numel() for parameter in parameters) <= LARGEST_COPIED
     return "ctranslate2" if small and family_of(model).runs_in_ctranslate2(model.config.to_dict()) else "transformers"
 
 
-# Parts of a layer, as transformers names them in models of one stack. New attention to a source belongs to neither.
+# The parts of a layer, as transformers names them in models of one stack. Cross-attention belongs to neither.
 KINDS: Mapping[str, re.Pattern[str]] = {
     FEED_FORWARD: re.compile(r"\.mlp\."),
     "drift_attention": re.compile(r"\.(?:attn|self_attn)\."),
@@ -48,31 +48,38 @@ KINDS: Mapping[str, re.Pattern[str]] = {
 
 
 class Drift:
-    """Distance of a pretrained language model's weights, by their kind, from those that it has now.
+    """Measures how far a pretrained language model's weights move from their values at construction, by kind.
 
-    It holds a copy of them in memory.
+    A copy of these values stays in memory.
     """
 
     def __init__(self, model: nn.Module) -> None:
         stack = family_of(model).pretrained_stack(model)
-        weights = {} if stack is None else {name: each for name, each in stack.named_parameters() if each.ndim == 2}
-        self._now = {kind: [weights[name] for name in weights if form.search(name)] for kind, form in KINDS.items()}
-        self._before = {kind: [_numbers(weight).copy() for weight in of_kind] for kind, of_kind in self._now.items()}
+        weights = (
+            {} if stack is None else {name: weight for name, weight in stack.named_parameters() if weight.ndim == 2}
+        )
+        self._current = {
+            kind: [weights[name] for name in weights if pattern.search(name)] for kind, pattern in KINDS.items()
+        }
+        self._initial = {
+            kind: [_to_numpy(weight).copy() for weight in weights_of_kind]
+            for kind, weights_of_kind in self._current.items()
+        }
 
     def __call__(self) -> dict[str, float]:
         """The drift of each kind of weights; empty for a model that was not pretrained."""
         return {
-            kind: root_median_squared(map(_numbers, self._now[kind]), before)
-            for kind, before in self._before.items()
-            if before
+            kind: root_median_squared(map(_to_numpy, self._current[kind]), initial)
+            for kind, initial in self._initial.items()
+            if initial
         }
 
 
 def with_drift(scores: Callable[[], dict[str, float]], model: nn.Module) -> Callable[[], dict[str, float]]:
-    """Dev scores that include the drift from the model's current weights."""
+    """Add to dev scores the drift from the model's current weights."""
     drift = Drift(model)
     return lambda: {**scores(), **drift()}
 
 
-def _numbers(weight: Tensor) -> np.ndarray:
+def _to_numpy(weight: Tensor) -> np.ndarray:
     return weight.detach().float().cpu().numpy()

@@ -1,5 +1,5 @@
-"""Dialogue language modelling (ERNIE; Sun et al., 2019, section 3.3): hidden tokens of three turns, and whether they
-belong together.
+"""Dialogue language modelling (ERNIE; Sun et al., 2019, section 3.3): predicts hidden tokens of three turns, and
+whether the turns belong together.
 
 Turns are queries (of users) and responses (of assistants) in the orders QRQ, QRR and QQR. In half of the examples a
 turn is replaced by one of the same role from another conversation. Segments mark roles: 1 for a query, 2 for a
@@ -26,7 +26,7 @@ from subgraft.modeling.sides import stack_states
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings
 from subgraft.training.objectives.label_objective import HeadedLoss, no_view, objective_head, task_number
-from subgraft.training.objectives.masked import Masking, masking
+from subgraft.training.objectives.masked import Masking, masking_settings
 from subgraft.training.objectives.masked_inputs import InputText
 from subgraft.training.objectives.objective import GeneratorView, PaddedBatch, Request, pad, pad_with_mask
 
@@ -39,7 +39,7 @@ _AROUND = 1 + _TURNS
 
 
 class Dialogue(NamedTuple):
-    """Three turns, their roles (0 for a query, 1 for a response), and whether they are of one conversation."""
+    """Three turns, their roles (0 for a query, 1 for a response), and whether they come from one conversation."""
 
     turns: tuple[list[int], ...]
     roles: tuple[int, ...]
@@ -47,9 +47,9 @@ class Dialogue(NamedTuple):
 
 
 class Dialogues:
-    """All runs of three turns in one of the orders; a turn has at most a third of the room.
+    """All runs of three turns in one of the orders. A turn is truncated to a third of the available tokens.
 
-    Raises UserError for conversations without such turns, and if no turn can be taken from another one.
+    Raises UserError if there are no such turns, or only one conversation.
     """
 
     def __init__(
@@ -65,18 +65,22 @@ class Dialogues:
         self._turns: Sequences = encode(texts, tokenizer).sequences.cut(room // _TURNS)
         self._roles, self._owners, self._seed = np.array(roles), np.array(owners), seed
         runs = range(len(texts) - _TURNS + 1)
-        suitable = [at for at in runs if owners[at] == owners[at + 2] and tuple(roles[at : at + _TURNS]) in _ORDERS]
-        self._begins = np.array(suitable, dtype=np.int64)
+        suitable = [
+            start
+            for start in runs
+            if owners[start] == owners[start + 2] and tuple(roles[start : start + _TURNS]) in _ORDERS
+        ]
+        self._starts = np.array(suitable, dtype=np.int64)
         if not suitable:
             raise UserError("no conversation has three turns in the order QRQ, QRR or QQR, which dialogue learns")
         if self._owners[-1] == self._owners[0]:
             raise UserError("there is one conversation, and dialogue takes turns from others")
-        self._of_role = [np.flatnonzero(self._roles == role) for role in (0, 1)]
+        self._turns_by_role = [np.flatnonzero(self._roles == role) for role in (0, 1)]
         total = np.concatenate([[0], np.cumsum(self._turns.lengths, dtype=np.int64)])
-        self._lengths: np.ndarray = total[self._begins + _TURNS] - total[self._begins]
+        self._lengths: np.ndarray = total[self._starts + _TURNS] - total[self._starts]
 
     def __len__(self) -> int:
-        return len(self._begins)
+        return len(self._starts)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -84,32 +88,32 @@ class Dialogues:
         return self._lengths
 
     def example(self, index: int, rng: np.random.Generator) -> Dialogue:
-        begin = int(self._begins[index])
-        places = list(range(begin, begin + _TURNS))
+        start = int(self._starts[index])
+        indices = list(range(start, start + _TURNS))
         real = bool(rng.random() < 0.5)
         if not real:
             replaced = int(rng.integers(_TURNS))
-            other = self._of_another(places[replaced], rng)
-            real = other is None
-            places[replaced] = places[replaced] if other is None else other
+            replacement = self._sample_other_turn(indices[replaced], rng)
+            real = replacement is None
+            indices[replaced] = indices[replaced] if replacement is None else replacement
         return Dialogue(
-            tuple(self._turns[place] for place in places), tuple(int(self._roles[place]) for place in places), real
+            tuple(self._turns[index] for index in indices), tuple(int(self._roles[index]) for index in indices), real
         )
 
-    def _of_another(self, turn: int, rng: np.random.Generator) -> int | None:
-        """A turn of the same role of another conversation; None if there is none."""
-        turns = self._of_role[self._roles[turn]]
+    def _sample_other_turn(self, turn: int, rng: np.random.Generator) -> int | None:
+        """A random turn of the same role in another conversation; None if there is none."""
+        turns = self._turns_by_role[self._roles[turn]]
         low, high = (np.searchsorted(self._owners[turns], self._owners[turn], side) for side in ("left", "right"))
         others = len(turns) - int(high - low)
         if not others:
             return None
-        drawn = int(rng.integers(others))
-        return int(turns[drawn if drawn < low else drawn + high - low])
+        sampled = int(rng.integers(others))
+        return int(turns[sampled if sampled < low else sampled + high - low])
 
 
 @dataclass(frozen=True)
 class DialogueBatch(PaddedBatch):
-    """A padded batch: input_ids, attention_mask, token_type_ids, labels [B, T]; real: whether the turns are [B]."""
+    """A padded batch: input_ids, attention_mask, token_type_ids, labels [B, T]; real: whether turns are real [B]."""
 
     input_ids: Tensor
     attention_mask: Tensor
@@ -127,9 +131,9 @@ class DialogueBatch(PaddedBatch):
 
 
 class DialogueLoss(HeadedLoss):
-    """The losses of hidden tokens and, from the state of [CLS], of real and fake turns (`response`), each summed.
+    """The summed losses of hidden tokens and, from the state of [CLS], of real or fake turns (`response`).
 
-    language_model: the pretrained model.  model: the same under the head that classifies.
+    language_model: the pretrained model.  model: the same model with a classifying head.
     """
 
     weights: Mapping[str, float] = {"loss": 1.0, "response": 1.0}
@@ -168,7 +172,7 @@ class DialogueObjective:
         except UserError as error:
             hint = "Leave dialogue out of upstream.objectives, or give other conversations."
             raise UserError(error.what, where=str(request.corpus.directory), hint=error.hint or hint) from None
-        self._masking = Masking(tokenizer, masking(settings))
+        self._masking = Masking(tokenizer, masking_settings(settings))
         self._begin, self._end = tokenizer.special["bos"], tokenizer.special["eos"]
 
     @property
@@ -186,12 +190,12 @@ class DialogueObjective:
         rng = np.random.default_rng([self._request.seed, epoch, index])
         turns, roles, real = self._dialogues.example(index, rng)
         hidden = self._masking(InputText([token for turn in turns for token in turn]), rng)
-        tokens, labels, types, at = [self._begin], [IGNORED], [0], 1
+        tokens, labels, types, position = [self._begin], [IGNORED], [0], 1
         for turn, role in zip(turns, roles, strict=True):
-            tokens += [*hidden.tokens[at : at + len(turn)], self._end]
-            labels += [*hidden.labels[at : at + len(turn)], IGNORED]
+            tokens += [*hidden.tokens[position : position + len(turn)], self._end]
+            labels += [*hidden.labels[position : position + len(turn)], IGNORED]
             types += [1 + role] * (len(turn) + 1)
-            at += len(turn)
+            position += len(turn)
         return tokens, labels, types, real
 
     def loss(self, label_smoothing: float) -> DialogueLoss:

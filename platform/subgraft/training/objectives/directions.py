@@ -1,4 +1,4 @@
-"""Translation of several directions by one model: their pairs in one training, judged by all of their dev pairs."""
+"""Translation in several directions by one model, which is trained on the pairs of all directions."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from subgraft.training.objectives.translation import TaskPairs
 
 
 class Directions(Seq2SeqData):
-    """The pairs of several directions; a batch mixes them, as every example has the language codes of its own.
+    """The pairs of several directions. Batches mix directions, because every example has its own language codes.
 
     With an exponent α, pairs of a direction occur with the probability p^α / Σ p^α, where p is its share of all pairs
     (`LanguageDraws`). Without one, an epoch is one pass over all pairs.
 
-    sizes: the pairs of each direction.
+    sizes: the number of pairs of each direction.
     """
 
     def __init__(self, parts: Mapping[str, TaskPairs], exponent: float | None, seed: int) -> None:
         self._parts, self.sizes = parts, {name: len(part.lengths) for name, part in parts.items()}
         if empty := [name for name, size in self.sizes.items() if not size]:
             raise UserError("it has no training pairs after cleaning", where=f"directions: {empty[0]}")
-        drawn = None if exponent is None else LanguageDraws(list(parts), list(self.sizes.values()), exponent, seed)
+        draws = None if exponent is None else LanguageDraws(list(parts), list(self.sizes.values()), exponent, seed)
         first = next(iter(parts.values()))
-        super().__init__(Concatenation([part.examples for part in parts.values()], drawn), *first.padding)
+        super().__init__(Concatenation([part.examples for part in parts.values()], draws), *first.padding)
 
     @property
     def cut(self) -> int:
-        """How many pairs were truncated."""
+        """The number of truncated pairs."""
         return sum(part.cut for part in self._parts.values())
 
     @property
@@ -51,15 +51,21 @@ class Directions(Seq2SeqData):
         return next(iter(self._parts.values())).loss(bundle)
 
     def dev_scores(self, bundle: Bundle) -> Callable[[], dict[str, float]]:
-        """The means of the directions' scores, by which weights are selected, and each direction's as NAME_score."""
+        """The mean scores of all directions, which select weights, and those of each direction as NAME_score."""
         scorers = {name: part.dev_scores(bundle) for name, part in self._parts.items()}
 
         def scores() -> dict[str, float]:
             by_direction = {name: scorer() for name, scorer in scorers.items()}
-            left_out = sum(each.pop(LEFT_OUT, 0.0) for each in by_direction.values())
-            named = next(iter(by_direction.values()))
-            means = {score: fmean(each[score] for each in by_direction.values()) for score in named}
-            own = {f"{name}_{score}": value for name, each in by_direction.items() for score, value in each.items()}
-            return {**means, **own, **({LEFT_OUT: left_out} if left_out else {})}
+            left_out = sum(direction_scores.pop(LEFT_OUT, 0.0) for direction_scores in by_direction.values())
+            names = next(iter(by_direction.values()))
+            means = {
+                score: fmean(direction_scores[score] for direction_scores in by_direction.values()) for score in names
+            }
+            scores_by_direction = {
+                f"{name}_{score}": value
+                for name, direction_scores in by_direction.items()
+                for score, value in direction_scores.items()
+            }
+            return {**means, **scores_by_direction, **({LEFT_OUT: left_out} if left_out else {})}
 
         return scores

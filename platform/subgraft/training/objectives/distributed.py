@@ -1,7 +1,7 @@
-"""Values that must be equal on all workers of a training, and dev sets divided among the workers.
+"""Values that must be equal on all workers of a training, and dev sets that are divided among the workers.
 
-Each worker computes whole batches of a dev set. All get the same figures, equal to those of one worker to the bit:
-batches are composed as for one worker, and their values are added up in the same order.
+Each worker computes complete batches of a dev set. All workers get the same scores, equal to those of a single worker
+to the bit: batches are composed as for one worker, and their values are added in the same order.
 """
 
 from __future__ import annotations
@@ -24,50 +24,57 @@ def sums_over_batches(
     device: torch.device,
     count: int = 1,
 ) -> list[float]:
-    """Sums over batches of `count` values each; every worker computes its share of the batches."""
-    (rank, world), rows = rank_and_world(), list[Sequence[float]]()
-    for first in range(0, len(batches), world):
-        # A sharded model's passes are collective: a worker without a batch computes the last one, without effect.
-        rows.append(values(batches[min(first + rank, len(batches) - 1)]))
-    own = torch.tensor(rows, dtype=torch.float64).reshape(-1, count)[: len(range(rank, len(batches), world))]
+    """Sums of the values of all batches, of which every worker computes a share.
+
+    Args:
+        batches: the example indices of each batch.
+        values: returns `count` values of a batch.
+        device: the device from which workers send.
+        count: the number of values.
+    """
+    (rank, world), rows_of_batches = rank_and_world(), list[Sequence[float]]()
+    for start in range(0, len(batches), world):
+        # Passes of a sharded model are collective, so a worker without a batch computes the last one and ignores it.
+        rows_of_batches.append(values(batches[min(start + rank, len(batches) - 1)]))
+    own = torch.tensor(rows_of_batches, dtype=torch.float64).reshape(-1, count)[: len(range(rank, len(batches), world))]
     totals = [0.0] * count
-    for of_batch in gathered(own, len(batches), device).tolist():
-        totals = [total + value for total, value in zip(totals, of_batch, strict=True)]
+    for batch_values in gather_rows(own, len(batches), device).tolist():
+        totals = [total + value for total, value in zip(totals, batch_values, strict=True)]
     return totals
 
 
 def texts_by_worker(
     texts: Sequence[str],
     lengths: Callable[[], Sequence[int]],
-    at_once: int,
-    write: Callable[[Sequence[str]], list[str]],
+    batch_size: int,
+    generate: Callable[[Sequence[str]], list[str]],
     model: nn.Module,
 ) -> list[str]:
-    """The output for each text, of which every worker generates its share.
+    """The output for each text. Every worker generates a share of the outputs.
 
     With ZeRO 3 each worker generates all outputs, because forward passes are collective and outputs differ in length.
 
     Args:
         texts: the inputs.
-        lengths: called for the lengths of the texts [n], by which they are sorted, if there are several workers.
-        at_once: number of texts in a batch.
-        write: generates the outputs of texts.
-        model: the model that `write` uses.
+        lengths: returns the lengths of the texts [n], by which they are sorted; not called if there is one worker.
+        batch_size: the number of texts in a batch.
+        generate: generates the outputs of texts.
+        model: the model that `generate` uses.
     """
     (rank, world), parameters = rank_and_world(), list(model.parameters())
     if world == 1 or any(hasattr(parameter, "ds_id") for parameter in parameters):
-        return write(texts)
-    length = lengths()
-    order = sorted(range(len(texts)), key=lambda place: -length[place])
-    chunks = [order[start : start + at_once] for start in range(0, len(order), at_once)]
+        return generate(texts)
+    text_lengths = lengths()
+    order = sorted(range(len(texts)), key=lambda index: -text_lengths[index])
+    chunks = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
     own = list(chain.from_iterable(chunks[rank::world]))
-    written = dict(zip(own, write([texts[place] for place in own]) if own else [], strict=True))
-    for other in _exchanged(json.dumps(written).encode(), parameters[0].device):
-        written |= {int(place): text for place, text in json.loads(other).items()}
-    return [written[place] for place in range(len(texts))]
+    outputs = dict(zip(own, generate([texts[index] for index in own]) if own else [], strict=True))
+    for other in _all_gather_bytes(json.dumps(outputs).encode(), parameters[0].device):
+        outputs |= {int(index): text for index, text in json.loads(other).items()}
+    return [outputs[index] for index in range(len(texts))]
 
 
-def _exchanged(message: bytes, device: torch.device) -> list[bytes]:
+def _all_gather_bytes(message: bytes, device: torch.device) -> list[bytes]:
     """The messages of all workers."""
     sizes = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(dist.get_world_size())]
     dist.all_gather(sizes, torch.tensor([len(message)], device=device))
@@ -75,7 +82,7 @@ def _exchanged(message: bytes, device: torch.device) -> list[bytes]:
     padded = torch.frombuffer(bytearray(message.ljust(longest)), dtype=torch.uint8).to(device)
     messages = [torch.empty_like(padded) for _ in sizes]
     dist.all_gather(messages, padded)
-    return [each[: int(size)].cpu().numpy().tobytes() for each, size in zip(messages, sizes, strict=True)]
+    return [gathered[: int(size)].cpu().numpy().tobytes() for gathered, size in zip(messages, sizes, strict=True)]
 
 
 class Workers(Protocol):
@@ -95,7 +102,7 @@ def rank_and_world() -> tuple[int, int]:
     return (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
 
 
-def marked_anywhere(marks: Tensor, workers: Workers) -> Tensor:
+def logical_or_over_workers(marks: Tensor, workers: Workers) -> Tensor:
     """Elementwise `or` of a bool tensor over all workers."""
     if workers.world == 1:
         return marks
@@ -104,10 +111,13 @@ def marked_anywhere(marks: Tensor, workers: Workers) -> Tensor:
     return flags.bool().to(marks.device)
 
 
-def gathered(share: Tensor, count: int, device: torch.device) -> Tensor:
-    """All `count` rows, from each worker's share: the rows rank, rank + world, rank + 2 world, …
+def gather_rows(share: Tensor, count: int, device: torch.device) -> Tensor:
+    """All rows, gathered from the workers.
 
-    device: the device that workers send from.
+    Args:
+        share: the rows of this worker: rank, rank + world, rank + 2 world, …
+        count: the number of rows of all workers.
+        device: the device from which workers send.
     """
     rank, world = rank_and_world()
     if world == 1:

@@ -22,7 +22,7 @@ from subgraft.data.text.noise import joined
 from subgraft.data.text.segments import sides
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import SequenceFormat
-from subgraft.modeling.inference.search import AT_ONCE
+from subgraft.modeling.inference.search import DEFAULT_BATCH_SIZE
 from subgraft.modeling.inference.translate_documents import BlockTranslator, block_separator, sentences_of
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.distributed import texts_by_worker
@@ -32,25 +32,25 @@ from subgraft.training.objectives.translation import DEV_LENGTH_RATIO, Reference
 
 
 class PairedDocuments(NamedTuple):
-    """Pairs of sentences; document d has the pairs starts[d] to starts[d + 1], without a gap [D + 1]."""
+    """Pairs of sentences. Document d has the pairs starts[d] to starts[d + 1] - 1; starts: [D + 1]."""
 
     pairs: Sequence[tuple[str, str]]
     starts: np.ndarray
 
     @classmethod
-    def of(cls, corpus: Corpus, split: str, most: int | None = None) -> PairedDocuments:
-        """Those of a split, or the documents that begin among its first `most` pairs.
+    def of(cls, corpus: Corpus, split: str, max_pairs: int | None = None) -> PairedDocuments:
+        """The documents of a split, or only those that start within its first `max_pairs` pairs.
 
         Raises UserError for a corpus without documents.
         """
         runs = list(corpus.documents(split))
-        runs = runs if most is None else [run for run in runs if run.start < most]
+        runs = runs if max_pairs is None else [run for run in runs if run.start < max_pairs]
         starts = np.array([0, *(run.stop for run in runs)], dtype=np.int64)
         return cls(corpus.text_pairs(split)[: int(starts[-1])], starts)
 
 
 class Vocabularies(NamedTuple):
-    """The form of examples: the vocabulary of each side, the tokens around a block, and those between sentences."""
+    """The vocabularies of both sides, the tokens around a block, and the tokens between its sentences."""
 
     source: Tokenizer
     target: Tokenizer
@@ -65,14 +65,14 @@ class Vocabularies(NamedTuple):
 
 
 class DocumentTranslation:
-    """Examples of as many consecutive pairs of a document as fit into the limits of both sides, or one pair.
+    """Examples of as many consecutive pairs of a document as fit into the limits of both sides, at least one pair.
 
-    limits: the most tokens of a block of the source and of the target, with special tokens.
+    limits: the maximum lengths of a source block and of a target block, in tokens including special ones.
 
     Attributes:
-        cut: The pairs with a sentence that is longer than a block, and is cut.
+        cut: The number of pairs with a truncated sentence, which is longer than a block.
         bounds: The first pair of each block, and the end of the last [n + 1].
-        whole_targets: Which blocks have no sentence that is cut in their target [n].
+        whole_targets: Which blocks have no truncated sentence in their target [n].
     """
 
     def __init__(
@@ -83,13 +83,15 @@ class DocumentTranslation:
         batch_unit: Literal["tokens", "characters"] = "tokens",
     ) -> None:
         self._form, self._separator = vocabularies.form, vocabularies.separator
-        between, rooms = len(self._separator), [limit - self._form.around for limit in limits]
+        separator_size, body_limits = len(self._separator), [limit - self._form.around for limit in limits]
         texts = sides(documents.pairs)
         sources, targets = encode(texts[0], vocabularies.source), encode(texts[1], vocabularies.target)
-        self._sources, self._targets = sources.sequences.cut(rooms[0]), targets.sequences.cut(rooms[1])
+        self._sources, self._targets = sources.sequences.cut(body_limits[0]), targets.sequences.cut(body_limits[1])
         self.cut = int((~(self._sources.whole & self._targets.whole)).sum())
-        costs = np.stack([self._sources.lengths, self._targets.lengths]).astype(np.int64) + between
-        self.bounds = document_blocks(costs, documents.starts, [room + between for room in rooms])
+        costs = np.stack([self._sources.lengths, self._targets.lengths]).astype(np.int64) + separator_size
+        self.bounds = document_blocks(
+            costs, documents.starts, [limit_of_side + separator_size for limit_of_side in body_limits]
+        )
         self.whole_targets = np.logical_and.reduceat(self._targets.whole, self.bounds[:-1])
         if batch_unit == "characters":
             costs = np.stack([sources.characters, targets.characters]).astype(np.int64)
@@ -104,15 +106,15 @@ class DocumentTranslation:
 
     def example(self, index: int, epoch: int) -> Example:
         del epoch
-        places = range(*self.bounds[index : index + 2].tolist())
-        source, target = ([side[place] for place in places] for side in (self._sources, self._targets))
+        pairs = range(*self.bounds[index : index + 2].tolist())
+        source, target = ([side[pair] for pair in pairs] for side in (self._sources, self._targets))
         return Example.of(joined(source, self._separator), joined(target, self._separator), self._form)
 
 
 class DevDocuments:
-    """Scores on the dev documents that begin among the first dev sentences: as `DevScores`, of blocks.
+    """The scores of `DevScores`, on blocks of the dev documents that start within the first dev sentences.
 
-    BLEU and chrF are of greedy translations of blocks, each of which is a segment.
+    BLEU and chrF score greedy translations, with each block as one segment.
     """
 
     def __init__(self, bundle: Bundle, request: Request, training: FinetuneSettings, block_tokens: int) -> None:
@@ -134,7 +136,9 @@ class DevDocuments:
         return self._scores(self._outputs)
 
     def _outputs(self) -> list[str]:
-        written = texts_by_worker(self._sources, lambda: self._lengths, AT_ONCE, self._translate, self._model)
+        written = texts_by_worker(
+            self._sources, lambda: self._lengths, DEFAULT_BATCH_SIZE, self._translate, self._model
+        )
         return [" ".join(sentences_of(text)) for text in written]
 
 

@@ -1,8 +1,8 @@
-"""Embedding views: the embeddings that a model reads and predicts by, its own or these extended by generated ones.
+"""Embedding views: the embeddings with which a model reads and predicts, its own ones or those plus generated ones.
 
 An objective computes its states and its loss through a view. So the same code trains a model and, with the model
 frozen, a generator of embeddings for tokens that the model lacks. The softmax of extended embeddings is over the
-vocabulary plus a batch's new tokens, each of which competes only in some sentences.
+vocabulary plus the new tokens of a batch, each of which competes only in some sentences.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.config.settings_base import SideName
-from subgraft.modeling.families.family import capped
+from subgraft.modeling.families.family import softcap
 from subgraft.modeling.sides import Side, input_scale, side
 from subgraft.training.objectives.cross_entropy import linear_cross_entropy
 
@@ -60,12 +60,12 @@ def without_twins(known: Tensor, own: Tensor, labels: Tensor, spelling: Tensor) 
     """
     size = known.shape[1]
     is_new = labels >= size
-    spelled = torch.where(is_new, spelling[torch.where(is_new, labels - size, 0)], labels)
-    itself = labels[:, None] - size == torch.arange(len(spelling), device=labels.device)
-    own = own & ((spelling != spelled[:, None]) | itself)
-    (aside,) = (is_new & (spelled < size)).nonzero(as_tuple=True)
-    if len(aside):
-        known = known.index_put((aside, spelled[aside]), known.new_tensor(-torch.inf))
+    label_spelling = torch.where(is_new, spelling[torch.where(is_new, labels - size, 0)], labels)
+    is_label = labels[:, None] - size == torch.arange(len(spelling), device=labels.device)
+    own = own & ((spelling != label_spelling[:, None]) | is_label)
+    (rows,) = (is_new & (label_spelling < size)).nonzero(as_tuple=True)
+    if len(rows):
+        known = known.index_put((rows, label_spelling[rows]), known.new_tensor(-torch.inf))
     return known, own
 
 
@@ -83,7 +83,7 @@ def extended_cross_entropy(known: Tensor, new: Tensor, own: Tensor, labels: Tens
     """
     size = known.shape[1]
     allowed = new.masked_fill(~own, -torch.inf)
-    # A sentence without new tokens has a row of -inf alone, whose logsumexp has no gradient: so not logaddexp of two.
+    # logaddexp of two logsumexps would fail: a sentence without new tokens has a row of -inf, which has no gradient.
     normaliser = torch.cat([known.logsumexp(dim=1, keepdim=True), allowed], dim=1).logsumexp(dim=1)
     is_new = labels >= size
     gold_known = known.gather(1, torch.where(is_new, 0, labels)[:, None])[:, 0]
@@ -92,9 +92,9 @@ def extended_cross_entropy(known: Tensor, new: Tensor, own: Tensor, labels: Tens
     nll = normaliser - gold
     if not label_smoothing:
         return nll.sum()
-    there = known > -torch.inf
-    total = torch.where(there, known, 0.0).sum(dim=1) + torch.where(own, new, 0.0).sum(dim=1)
-    uniform = normaliser - total / (there.sum(dim=1) + own.sum(dim=1))
+    is_competing = known > -torch.inf
+    total = torch.where(is_competing, known, 0.0).sum(dim=1) + torch.where(own, new, 0.0).sum(dim=1)
+    uniform = normaliser - total / (is_competing.sum(dim=1) + own.sum(dim=1))
     return ((1.0 - label_smoothing) * nll + label_smoothing * uniform).sum()
 
 
@@ -103,7 +103,7 @@ TableName = Literal["input", "output", "bias"]
 
 
 class EmbeddingView(Protocol):
-    """The embeddings of each side. A single-stack model reads those of its decoder, the side that predicts."""
+    """The embeddings of each side. A single-stack model has only those of the decoder, the side that predicts."""
 
     def read(self, name: SideName, ids: Tensor) -> dict[str, Tensor]:
         """The inputs of a side's stack for ids [B, T]: `input_ids`, or `inputs_embeds` [B, T, d]."""
@@ -155,15 +155,15 @@ class GeneratedRows(Protocol):
 
 
 class ExtendedTables:
-    """The model's tables, extended on one side by rows of new tokens, which have the ids from V on.
+    """The model's tables, extended on one side by rows of new tokens, whose ids start at V.
 
-    On the decoder's side they are predicted too; `competing_tokens` defines in which sentences.
+    On the decoder side new tokens are also predicted; `competing_tokens` defines in which sentences.
     """
 
     def __init__(
         self, model: PreTrainedModel, name: SideName, rows: GeneratedRows, competing_tokens: CompetingTokens
     ) -> None:
-        self._own = ModelEmbeddings(model)
+        self._model_embeddings = ModelEmbeddings(model)
         self._side = side(model, name)
         self._scale = input_scale(model, self._side)
         self._rows = rows
@@ -174,19 +174,20 @@ class ExtendedTables:
 
     def read(self, name: SideName, ids: Tensor) -> dict[str, Tensor]:
         if not self.extends(name):
-            return self._own.read(name, ids)
-        return {"inputs_embeds": self._embedded(self._side.input, ids)}
+            return self._model_embeddings.read(name, ids)
+        return {"inputs_embeds": self._embed(self._side.input, ids)}
 
-    def _embedded(self, embedding: nn.Embedding, ids: Tensor) -> Tensor:
+    def _embed(self, embedding: nn.Embedding, ids: Tensor) -> Tensor:
         """Embeddings of ids, with a gradient path to the generator even if no id is new.
 
-        All workers must run the same layers backward, with or without new tokens; else ZeRO 3 waits forever.
+        All workers must run the backward pass of the same layers, with or without new tokens. Otherwise ZeRO 3 would
+        wait forever.
         """
         size = embedding.weight.shape[0]
         is_new = ids >= size
-        # The embedding module applies its own part of the scale.
-        outside = self._scale / float(getattr(embedding, "embed_scale", 1.0))
-        embedded: Tensor = embedding(torch.where(is_new, 0, ids)) * outside
+        # The embedding module applies a part of the scale itself.
+        remaining_scale = self._scale / float(getattr(embedding, "embed_scale", 1.0))
+        embedded: Tensor = embedding(torch.where(is_new, 0, ids)) * remaining_scale
         if len(self._rows) == 0:
             return embedded + self._rows.zero().to(embedded.dtype)
         generated = self._rows.of("input", embedding.weight) * self._scale
@@ -195,7 +196,7 @@ class ExtendedTables:
 
     def cross_entropy(self, states: Tensor, labels: Tensor, label_smoothing: float) -> Tensor:
         if self._side.output is None or len(self._rows) == 0:
-            return self._own.cross_entropy(states, labels, label_smoothing)
+            return self._model_embeddings.cross_entropy(states, labels, label_smoothing)
         output, bias = self._side.output.weight, self._side.bias
         picked, gold = counted_states(states, labels, self._side)
         known = nn.functional.linear(picked, output).float()
@@ -204,14 +205,14 @@ class ExtendedTables:
             known = known + bias.reshape(-1)
             generated = generated + self._rows.of("bias", bias.reshape(-1, 1)).reshape(-1)
         own = self._competing.own[:, None, :].expand(-1, labels.shape[1], -1)[labels != IGNORED]
-        known = capped(known, self._side.cap).index_fill(1, self._competing.absent, -torch.inf)
-        generated = capped(generated, self._side.cap) + self._competing.weights
+        known = softcap(known, self._side.cap).index_fill(1, self._competing.absent, -torch.inf)
+        generated = softcap(generated, self._side.cap) + self._competing.weights
         known, own = without_twins(known, own, gold, self._competing.spelling)
         return extended_cross_entropy(known, generated, own, gold, label_smoothing)
 
 
 def counted_states(states: Tensor, labels: Tensor, decoder: Side) -> tuple[Tensor, Tensor]:
     """The labels [N] that are not IGNORED, and their states [N, d], ready for the output projection."""
-    counted = labels != IGNORED
-    picked = states[counted] if decoder.transform is None else decoder.transform(states[counted])
-    return picked, labels[counted]
+    is_label = labels != IGNORED
+    picked = states[is_label] if decoder.transform is None else decoder.transform(states[is_label])
+    return picked, labels[is_label]

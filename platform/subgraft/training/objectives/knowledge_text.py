@@ -1,7 +1,7 @@
 """ERNIE 3's universal knowledge-text prediction (Sun et al., 2021, section 3.2): a triple and a text that states it.
 
-An example is [CLS] head relation tail [SEP] text [SEP]. To find a hidden relation the model needs what the text says;
-to find hidden words it needs the triple.
+An example is [CLS] head relation tail [SEP] text [SEP]. To predict a hidden relation the model needs the text; to
+predict hidden words of the text it needs the triple.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from subgraft.config.settings_base import SideName
 from subgraft.data.text.encoded import Sequences
 from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.annotated_text import annotated
+from subgraft.training.objectives.annotated_text import annotated_texts
 from subgraft.training.objectives.embedding_view import IGNORED
-from subgraft.training.objectives.masked import MaskedSentences, MaskedView, Masking, masking
+from subgraft.training.objectives.masked import MaskedSentences, MaskedView, Masking, masking_settings
 from subgraft.training.objectives.masked_inputs import InputText
 from subgraft.training.objectives.objective import Request
 from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackObjective, collate
@@ -28,8 +28,8 @@ from subgraft.training.objectives.single_stack import StackBatch, StackExample, 
 AROUND = 3
 
 
-class Stated(NamedTuple):
-    """A triple's tokens, part by part, and the text that states it, by its place."""
+class StatedTriple(NamedTuple):
+    """The tokens of a triple's parts. text: the index of the text that states it."""
 
     head: list[int]
     relation: list[int]
@@ -38,9 +38,9 @@ class Stated(NamedTuple):
 
 
 class KnowledgeTexts:
-    """Triples with their texts, which are cut to what a triple leaves of max_length.
+    """Triples with their texts, which are truncated so that both fit into max_length.
 
-    What is hidden is a function of (seed, epoch, index).
+    The hidden tokens are a function of (seed, epoch, index).
     """
 
     def __init__(
@@ -52,24 +52,25 @@ class KnowledgeTexts:
         max_length: int,
         seed: int,
     ) -> None:
-        """triples: those of each line. Raises UserError if no line has one, or one leaves no room for its text."""
+        """triples: of each line. Raises UserError if there are none, or if one leaves no room for its text."""
         self._settings, self._seed, self.padding = settings, seed, tokenizer.special["pad"]
-        self._masking = Masking(tokenizer, masking(settings))
+        self._masking = Masking(tokenizer, masking_settings(settings))
         self._begin, self._end, self._mask = (tokenizer.special[role] for role in ("bos", "eos", "mask"))
         self._texts = Sequences.of(tokenizer.encode_batch(list(lines)))
-        named = [(tuple(triple), place) for place, of_line in enumerate(triples) for triple in of_line]
-        if not named:
+        indexed = [(tuple(triple), index) for index, of_line in enumerate(triples) for triple in of_line]
+        if not indexed:
             raise UserError("no text states a triple", hint="Records have them in a field of kind triples.")
-        parts = tokenizer.encode_batch([part for triple, _ in named for part in triple])
+        encoded = tokenizer.encode_batch([part for triple, _ in indexed for part in triple])
         self._stated = [
-            Stated(parts[3 * at], parts[3 * at + 1], parts[3 * at + 2], place) for at, (_, place) in enumerate(named)
+            StatedTriple(encoded[3 * number], encoded[3 * number + 1], encoded[3 * number + 2], index)
+            for number, (_, index) in enumerate(indexed)
         ]
-        sizes = np.array([sum(map(len, each[:3])) for each in self._stated])
+        sizes = np.array([sum(map(len, triple[:3])) for triple in self._stated])
         room = max_length - AROUND - sizes
         if (room < 1).any():
-            head, relation, tail = named[int(room.argmin())][0]
-            what = f"the triple ({head}, {relation}, {tail}) leaves no room for a text in {max_length} tokens"
-            raise UserError(what, hint="Give a longer pretrain.max_length.")
+            head, relation, tail = indexed[int(room.argmin())][0]
+            message = f"the triple ({head}, {relation}, {tail}) leaves no room for a text in {max_length} tokens"
+            raise UserError(message, hint="Give a longer pretrain.max_length.")
         self._rooms = room
         self.lengths: np.ndarray = (
             AROUND + sizes + np.minimum(room, self._texts.lengths[[s.text for s in self._stated]])
@@ -90,7 +91,7 @@ class KnowledgeTexts:
             return StackExample(tokens, labels)
         masked = self._masking(InputText(text), rng)
         triple = [*before, *stated.relation, *stated.tail, self._end]
-        # The masked text has a [CLS] of its own, in whose place the triple is.
+        # The triple replaces the [CLS] of the masked text.
         return StackExample([*triple, *masked.tokens[1:]], [*[IGNORED] * len(triple), *masked.labels[1:]])
 
     def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
@@ -106,7 +107,7 @@ class KnowledgeTextObjective(StackObjective):
 
     @classmethod
     def of(cls, settings: KnowledgeTextSettings, request: Request) -> KnowledgeTextObjective:
-        texts: list[Any] = list(annotated(request, "triples", settings.triples))
+        texts: list[Any] = list(annotated_texts(request, "triples", settings.triples))
         lines = [line for text, _ in texts for line in text]
         triples = [of_line for _, of_text in texts for of_line in of_text]
         common = request.bundle.encoder, settings, request.training.max_length, request.seed
@@ -114,10 +115,10 @@ class KnowledgeTextObjective(StackObjective):
         return cls(
             request.bundle,
             KnowledgeTexts(lines, triples, *common),
-            lambda: MaskedSentences(lines, tokenizer, masking(settings), longest, seed),
+            lambda: MaskedSentences(lines, tokenizer, masking_settings(settings), longest, seed),
         )
 
     def view(self, name: SideName) -> MaskedView:
-        """Generators are trained on the masked texts alone."""
+        """The masked texts without triples, on which generators are trained."""
         del name
         return MaskedView(self._sentences())

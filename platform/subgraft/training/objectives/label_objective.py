@@ -1,7 +1,7 @@
-"""Pretraining objectives that predict labels: a head for each on the body of one model (ERNIE 2, section 3.2).
+"""Pretraining objectives that predict labels, each with a head on the body of one model (ERNIE 2, section 3.2).
 
-The heads are transformers' own classes, which share the parameters of the pretrained model. A head that a batch does
-not use has no gradient on any worker and stays as it is.
+The heads are classes of transformers that share the parameters of the pretrained model. A head that a batch does not
+use has no gradient on any worker and does not change.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class SegmentedBatch(Protocol):
 
 
 class HeadedLoss(ObjectiveLoss):
-    """A loss of a head of its own.
+    """The base of losses that have their own head.
 
-    model: the pretrained model under this head.  task: the number of the objective's embedding.
+    model: the pretrained model with this head.  task: the index of the objective's embedding.
     """
 
     def __init__(self, model: PreTrainedModel, task: int) -> None:
@@ -102,13 +102,13 @@ class TaskLoss(HeadedLoss):
 
 
 class TaskObjective:
-    """A task of labels on the text of the upstream corpus; the last weights are selected."""
+    """An objective that predicts labels of the upstream corpus's text; the last weights are selected."""
 
     select: str | None = None
     lower_is_better = False
 
     def __init__(self, settings: LabelTaskSettings, request: Request) -> None:
-        """Raises UserError for a corpus without examples, and a model without an embedding of this objective."""
+        """Raises UserError for a corpus without examples, and for a model that lacks an embedding of this objective."""
         bundle, layout = request.bundle, request.bundle.input_layout()
         self._layout, self._padding = layout, bundle.padding[0]
         around = len(layout.begin) + len(layout.end)
@@ -124,17 +124,17 @@ class TaskObjective:
 
     def batch(self, indices: np.ndarray, epoch: int) -> TaskBatch:
         examples = [self._examples.example(int(index), epoch) for index in indices]
-        rows = [self._laid(example) for example in examples]
+        rows = [self._lay_out(example) for example in examples]
         tokens, mask = pad_with_mask([row[0] for row in rows], self._padding)
         types = pad([row[1] for row in rows], 0)
         if not self._settings.token_level:
             return TaskBatch(tokens, mask, types, torch.tensor([example.labels for example in examples]))
         before, after = len(self._layout.begin), len(self._layout.end)
-        labels = [[IGNORED] * before + list(_of_tokens(each)) + [IGNORED] * after for each in examples]
+        labels = [[IGNORED] * before + list(_token_labels(each)) + [IGNORED] * after for each in examples]
         return TaskBatch(tokens, mask, types, pad(labels, IGNORED))
 
-    def _laid(self, example: LabelExample) -> tuple[list[int], list[int]]:
-        """The tokens of an example and their segments: each text has its own, with the separator after it."""
+    def _lay_out(self, example: LabelExample) -> tuple[list[int], list[int]]:
+        """The tokens of an example and their segments. A text and the separator after it are one segment."""
         layout = self._layout
         tokens, types = list(layout.begin), [0] * len(layout.begin)
         for number, text in enumerate(example.texts):
@@ -160,10 +160,10 @@ class TaskObjective:
 def objective_head(
     model: PreTrainedModel, objective: str, kind: HeadKind, labels: Sequence[str], seed: int, padding: int
 ) -> PreTrainedModel:
-    """The model under the head of an objective, on the same parameters.
+    """The model with the head of an objective, sharing its parameters.
 
-    The head is the one that the model's directory has from an earlier pretraining, for the same labels; else it is
-    drawn from the seed.
+    The head is loaded from the model's directory if an earlier pretraining saved one for the same labels; otherwise it
+    is initialised from the seed.
     """
     headed = with_head(model, kind, labels, seed, padding_id=padding)
     directory = Path(model.name_or_path or "")
@@ -174,39 +174,39 @@ def objective_head(
 
 
 def task_losses(losses: Mapping[str, nn.Module]) -> dict[str, HeadedLoss]:
-    """The losses of objectives with a head of their own, by kind."""
+    """The losses of objectives that have their own head, by kind."""
     return {kind: loss for kind, loss in losses.items() if isinstance(loss, HeadedLoss)}
 
 
 def save_task_heads(model: PreTrainedModel, losses: Mapping[str, nn.Module], directory: Path) -> None:
     """Write the heads of objectives next to the model whose body they share, each with its kind and labels."""
-    further = dict[str, tuple[PreTrainedModel, Mapping[str, Any]]]()
+    heads = dict[str, tuple[PreTrainedModel, Mapping[str, Any]]]()
     for kind, loss in task_losses(losses).items():
         head = head_of(loss.model)
         assert head is not None
-        further[kind] = loss.model, {"objective": kind, "head": head.kind, "labels": list(head.labels)}
-    if further:
-        write_heads(model, further, directory)
+        heads[kind] = loss.model, {"objective": kind, "head": head.kind, "labels": list(head.labels)}
+    if heads:
+        write_heads(model, heads, directory)
 
 
 def with_saved_head(model: PreTrainedModel, directory: Path, kind: str) -> PreTrainedModel:
-    """The model of a directory under the head of an objective that it was pretrained with.
+    """The model with the head of an objective that it was pretrained with, which is read from a directory.
 
-    It shares the body's weights with the model. Raises UserError if the directory has no such head.
+    The result shares the body's weights with the model. Raises UserError if the directory has no such head.
     """
-    described, weights = read_head(directory, kind)
-    headed = with_head(model, described["head"], described["labels"], 0)
+    description, weights = read_head(directory, kind)
+    headed = with_head(model, description["head"], description["labels"], 0)
     load_weights(headed, weights, directory)
     return headed
 
 
-def _of_tokens(example: LabelExample) -> Sequence[int]:
+def _token_labels(example: LabelExample) -> Sequence[int]:
     assert isinstance(example.labels, list)
     return example.labels
 
 
 def no_view(kind: str, name: SideName) -> NoReturn:
-    """Raises UserError: generators are trained on the objectives next to this one."""
+    """Raises UserError: generators are trained on the other objectives only."""
     raise UserError(
         f"no generator of embeddings of the {name} is trained on the objective {kind}",
         hint="Train it with masked among upstream.objectives.",
@@ -214,12 +214,12 @@ def no_view(kind: str, name: SideName) -> NoReturn:
 
 
 def task_number(request: Request) -> int:
-    """The number of an objective's embedding. Raises UserError for a model with embeddings of fewer objectives."""
+    """The index of an objective's embedding. Raises UserError if the model has fewer such embeddings."""
     model = request.bundle.model
-    known = family_of(model).task_embeddings(model.config.to_dict())
-    if known and request.task >= known:
+    count = family_of(model).task_embeddings(model.config.to_dict())
+    if count and request.task >= count:
         raise UserError(
-            f"the model has embeddings of {known} objectives, and there are more",
+            f"the model has embeddings of {count} objectives, and there are more",
             where="upstream.objectives",
             hint="Set model.task_embeddings to their number; of a checkpoint, leave some out.",
         )

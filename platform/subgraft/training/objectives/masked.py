@@ -1,8 +1,8 @@
-"""Masked language modelling: predict hidden tokens from all others (Devlin et al., NAACL 2019, section 3.1).
+"""Masked language modelling: predicts hidden tokens from all others (Devlin et al., NAACL 2019, section 3.1).
 
 A text is read as [CLS] x [SEP], a pair as [CLS] a [SEP] b [SEP]. Hidden tokens are sampled again in every epoch, as in
-RoBERTa (Liu et al. 2019, section 4.1), unless there are static copies. They may be whole words, phrases or entities
-(`hidden_units`).
+RoBERTa (Liu et al. 2019, section 4.1), unless static copies are configured. Complete words, phrases or entities may be
+hidden (`hidden_units`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.hidden_units import Units, hidden_units, without_bits
 from subgraft.training.objectives.masked_inputs import AROUND as AROUND
-from subgraft.training.objectives.masked_inputs import InputText, Whole, hides_units, inputs_of
+from subgraft.training.objectives.masked_inputs import InputText, SingleTexts, hides_units, inputs_of
 from subgraft.training.objectives.next_sentence import (
     WEIGHTS,
     NextSentenceBatch,
@@ -45,8 +45,8 @@ from subgraft.training.objectives.single_stack import (
 )
 
 
-class HidesTokens(Protocol):
-    """The settings of an objective that also hides tokens, as `masked` does."""
+class HasMaskingSettings(Protocol):
+    """Settings of another objective that hides tokens as `masked` does."""
 
     @property
     def share(self) -> float: ...
@@ -56,8 +56,8 @@ class HidesTokens(Protocol):
     def random(self) -> float: ...
 
 
-def masking(settings: HidesTokens) -> MaskedSettings:
-    """How another objective hides tokens."""
+def masking_settings(settings: HasMaskingSettings) -> MaskedSettings:
+    """The settings of `Masking` for another objective."""
     return MaskedSettings(share=settings.share, masked=settings.masked, random=settings.random)
 
 
@@ -79,36 +79,39 @@ class Masking:
         return PairExample(tokens, labels, 1 + text.second, text.follows)
 
     def text(self, example: StackExample, tokens: list[int]) -> InputText:
-        """Other tokens in the place of an example's text, with as many separators."""
+        """A text that replaces that of an example by other tokens, with the same number of separators."""
         if not isinstance(example, PairExample):
             return InputText(tokens)
         between = example.second - example.tokens.index(self._end)
         return InputText(tokens, tokens.index(self._end) + between, example.follows)
 
     def __call__(self, text: InputText, rng: np.random.Generator, sizes: np.ndarray | None = None) -> StackExample:
-        """The text with the configured share of its tokens hidden, at least one.
+        """Hide the configured share of a text's tokens, at least one.
 
-        sizes: the number of tokens of each unit that is hidden as a whole [u]; None hides single tokens. All tokens of
-        a unit become masks, or random tokens, or stay.
+        Args:
+            text: the text.
+            rng: the random generator.
+            sizes: the number of tokens of each unit [u]; None hides single tokens. All tokens of a hidden unit become
+                masks, or random tokens, or stay unchanged.
         """
         settings, example = self._settings, self.whole(text)
-        places = np.flatnonzero(np.array(text.tokens, dtype=np.int64) != self._end) + 1
-        count = min(len(places), max(1, round(settings.share * len(places))))
+        positions = np.flatnonzero(np.array(text.tokens, dtype=np.int64) != self._end) + 1
+        count = min(len(positions), max(1, round(settings.share * len(positions))))
         if sizes is None or not count:
-            chosen = places[rng.permutation(len(places))[:count]]
+            selected = positions[rng.permutation(len(positions))[:count]]
             draws = rng.random(count)
         else:
             units = hidden_units(sizes, count, rng)
             starts = np.cumsum(sizes) - sizes
-            chosen = np.concatenate([places[starts[unit] : starts[unit] + sizes[unit]] for unit in units])
+            selected = np.concatenate([positions[starts[unit] : starts[unit] + sizes[unit]] for unit in units])
             draws = np.repeat(rng.random(len(units)), sizes[units])
-        strangers = rng.choice(self._ordinary, len(chosen))
-        for place, draw, stranger in zip(chosen.tolist(), draws.tolist(), strangers.tolist(), strict=True):
-            example.labels[place] = example.tokens[place]
+        random_tokens = rng.choice(self._ordinary, len(selected))
+        for position, draw, random_token in zip(selected.tolist(), draws.tolist(), random_tokens.tolist(), strict=True):
+            example.labels[position] = example.tokens[position]
             if draw < settings.masked:
-                example.tokens[place] = self._mask
+                example.tokens[position] = self._mask
             elif draw < settings.masked + settings.random:
-                example.tokens[place] = stranger
+                example.tokens[position] = random_token
         return example
 
 
@@ -118,10 +121,10 @@ class MaskedText:
     Args:
         inputs: the texts.
         tokenizer: their vocabulary.
-        settings: of the masking.
-        seed: of masks and pairs.
+        settings: the settings of the masking.
+        seed: the seed of masks and pairs.
         segments: whether the model has token types.
-        units: what is hidden as a whole, for texts with bits above their tokens; None hides single tokens.
+        units: the units to hide, for texts with bits above their tokens; None hides single tokens.
     """
 
     def __init__(
@@ -148,15 +151,15 @@ class MaskedText:
 
     def text(self, index: int, epoch: int) -> InputText:
         """A text without [CLS] and the last [SEP]."""
-        return self._with_bits(index, epoch)[0]
+        return self._text_and_bits(index, epoch)[0]
 
     def example(self, index: int, epoch: int) -> StackExample:
         rng = np.random.default_rng([self._seed, self._copy(epoch), index])
-        text, bits = self._with_bits(index, epoch)
+        text, bits = self._text_and_bits(index, epoch)
         return self.masking(text, rng, None if self.units is None else self.units.sizes(bits, rng))
 
-    def _with_bits(self, index: int, epoch: int) -> tuple[InputText, list[int]]:
-        """A text, and the levels of which each of its tokens, without separators, begins a unit."""
+    def _text_and_bits(self, index: int, epoch: int) -> tuple[InputText, list[int]]:
+        """A text, and for each token that is not a separator, the bits of the levels at which it starts a unit."""
         text = self._inputs.example(index, self._copy(epoch))
         if self.units is None:
             return text, []
@@ -188,13 +191,13 @@ class MaskedSentences(MaskedText):
         self, lines: Sequence[str], tokenizer: Tokenizer, settings: MaskedSettings, max_length: int, seed: int
     ) -> None:
         sentences = encode(lines, tokenizer).sequences.cut(max_length - AROUND)
-        super().__init__(Whole(sentences), tokenizer, settings, seed)
+        super().__init__(SingleTexts(sentences), tokenizer, settings, seed)
 
 
 class MaskedView(StackView):
     """The view that trains generators: tokens are hidden after the re-segmentation.
 
-    A masked language model has one embedding matrix for both sides: the one that it predicts by.
+    A masked language model has a single embedding matrix, with which it reads and predicts.
     """
 
     causal = False
@@ -212,11 +215,11 @@ class MaskedView(StackView):
     def body(self, example: StackExample) -> Body:
         return Body(example.tokens[1:-1], 1, AROUND)
 
-    def rebuilt(self, example: StackExample, body: list[int]) -> StackExample:
+    def rebuild(self, example: StackExample, body: list[int]) -> StackExample:
         masking = self._text.masking
         return masking.whole(masking.text(example, body))
 
-    def corrupted(self, example: StackExample, rng: np.random.Generator) -> StackExample:
+    def corrupt(self, example: StackExample, rng: np.random.Generator) -> StackExample:
         masking = self._text.masking
         return masking(masking.text(example, example.tokens[1:-1]), rng)
 
@@ -250,8 +253,8 @@ class MaskedObjective:
     @classmethod
     def of(cls, settings: MaskedSettings, request: Request) -> MaskedObjective:
         """Raises UserError for a corpus without the documents that the settings need."""
-        judged = settings.predicts_next and "dev" in request.corpus.splits and not isinstance(request, HeldOut)
-        held_out = masked_text(settings, HeldOut(**vars(request))) if judged else None
+        has_dev_text = settings.predicts_next and "dev" in request.corpus.splits and not isinstance(request, HeldOut)
+        held_out = masked_text(settings, HeldOut(**vars(request))) if has_dev_text else None
         return cls(request.bundle, masked_text(settings, request), held_out, request.training)
 
     @property
@@ -259,7 +262,7 @@ class MaskedObjective:
         return self.sentences.lengths
 
     def begin(self, step: int) -> None:
-        """Hide the units of the stage of the update after `step` others."""
+        """Switch to the units of the update that follows `step` others."""
         if self.sentences.units is not None:
             self.sentences.units.begin(step)
 
@@ -281,16 +284,16 @@ class MaskedObjective:
 
 
 def train_next_sentence(model: PreTrainedModel, predicts_next: bool) -> None:
-    """Train the head for next sentences, or leave it as it is. Raises UserError for a model without the head."""
+    """Train the head for next sentences, or freeze it. Raises UserError if a head is needed and missing."""
     if predicts_next:
         require_next_sentence(model)
-    # A head that is not trained stays as it is, whatever the optimizer does with parameters without gradients.
+    # Frozen, the head does not change even if the optimizer updates parameters without gradients.
     for parameter in next_sentence_parameters(model):
         parameter.requires_grad_(predicts_next)
 
 
 def masked_text(settings: MaskedSettings, request: Request, inputs: Examples[InputText] | None = None) -> MaskedText:
-    """The configured text of a corpus. inputs: those of the settings, if they are known."""
+    """The configured text of a corpus. inputs: the inputs of these settings, if they exist already."""
     bundle = request.bundle
     segments = family_of(bundle.model).has_segments(bundle.model.config.to_dict())
     units = Units(settings.units) if hides_units(settings, request) else None

@@ -1,9 +1,9 @@
 """Masked language modelling of text with entities, and the denoising entity auto-encoder (dEA) of Tsinghua's ERNIE
 (Zhang et al., ACL 2019, section 3.4).
 
-The first token of a mention is aligned with its entity. Of some tokens the model reads another entity, or none, and it
-predicts the right one among the entities of the text: an entity that is to be found is read nowhere else. Texts are
-single lines, or pairs of segments, of which it also predicts whether one follows the other.
+The first token of a mention is aligned with its entity. At some tokens the model reads another entity, or none, and it
+predicts the correct one among the entities of the text. Texts are single lines, or pairs of segments, for which it also
+predicts whether the second segment follows the first.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from subgraft.modeling.next_sentence import next_sentence_parameters
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.annotated_text import annotations_of
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView
-from subgraft.training.objectives.masked import AROUND, MaskedText, MaskedView, masking, train_next_sentence
-from subgraft.training.objectives.masked_inputs import InputText, Whole, inputs_of_documents
+from subgraft.training.objectives.masked import AROUND, MaskedText, MaskedView, masking_settings, train_next_sentence
+from subgraft.training.objectives.masked_inputs import InputText, SingleTexts, inputs_of_documents
 from subgraft.training.objectives.next_sentence import (
     WEIGHTS,
     NextSentenceBatch,
@@ -46,8 +46,8 @@ from subgraft.training.objectives.next_sentence import (
 from subgraft.training.objectives.objective import Concatenation, Examples, HeldOut, Request, pad
 from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss
 
-_Read = TypeVar("_Read")
-_Made = TypeVar("_Made")
+_Input = TypeVar("_Input")
+_Output = TypeVar("_Output")
 # The name of dEA's loss and of its count.
 ENTITIES = "entities"
 # A span [start, end) in characters, and the entity that it mentions.
@@ -55,18 +55,20 @@ Mention = tuple[int, int, int]
 
 
 def first_tokens(ends: Sequence[int], mentions: Sequence[Mention]) -> dict[int, int]:
-    """The entity of the first token of each mention; of several mentions at a token, the longest.
+    """The entity of the first token of each mention; of several mentions at one token, that of the longest.
 
-    ends: where each token ends in the text, in characters from 0.
+    Args:
+        ends: the end of each token in the text, in characters from 0.
+        mentions: the mentions of the text.
     """
-    rising = list(accumulate(ends, max))
+    running_ends = list(accumulate(ends, max))
     ordered = sorted(mentions, key=lambda mention: (mention[0], mention[1]))
-    at = ((bisect_right(rising, start), entity) for start, _, entity in ordered)
-    return {place: entity for place, entity in at if place < len(rising)}
+    tokens = ((bisect_right(running_ends, start), entity) for start, _, entity in ordered)
+    return {place: entity for place, entity in tokens if place < len(running_ends)}
 
 
 class EntityText(NamedTuple):
-    """A text, and the entity of each token that has one, by its place in the text's tokens."""
+    """A text. mentions: the entity of each token that has one, by the token's index."""
 
     text: InputText
     mentions: Mapping[int, int]
@@ -74,14 +76,14 @@ class EntityText(NamedTuple):
 
 @dataclass(frozen=True)
 class NumberedText:
-    """Sentences whose tokens have numbers, by which their entities are known wherever they are packed.
+    """Sentences whose tokens are replaced by unique numbers, so that their entities can be looked up after packing.
 
-    Numbers follow the ids of the vocabulary, so that a separator between two segments remains what it is.
+    Numbers start after the ids of the vocabulary, so that they differ from the separators between segments.
 
     Attributes:
-        sentences: Their tokens.
+        sentences: The tokens of the sentences.
         entities: The entity of each token of `sentences.flat`, or NO_ENTITY, int32.
-        first: The number of the first one.
+        first: The number of the first token.
     """
 
     sentences: Sequences
@@ -90,10 +92,10 @@ class NumberedText:
 
     @classmethod
     def of(cls, lines: Sequence[str], mentions: Sequence[Sequence[Mention]], tokenizer: Tokenizer) -> NumberedText:
-        """mentions: those of each line."""
+        """Number the tokens of lines. mentions: the mentions in each line."""
         sentences = encode(lines, tokenizer).sequences
         entities = np.full(len(sentences.flat), NO_ENTITY, dtype=np.int32)
-        for start, of_line in zip(sentences.starts.tolist(), aligned(lines, mentions, tokenizer), strict=True):
+        for start, of_line in zip(sentences.starts.tolist(), align_mentions(lines, mentions, tokenizer), strict=True):
             for place, entity in of_line.items():
                 entities[start + place] = entity
         return cls(sentences, entities, len(tokenizer))
@@ -104,7 +106,7 @@ class NumberedText:
         return replace(self.sentences, flat=np.arange(self.first, self.first + len(self.entities)))
 
     def read(self, numbered: InputText) -> EntityText:
-        """A text of numbers and separators as what it stands for."""
+        """The tokens and entities of a text of numbers and separators."""
         tokens = np.array(numbered.tokens, dtype=np.int64)
         places = np.flatnonzero(tokens >= self.first)
         numbers = tokens[places] - self.first
@@ -114,10 +116,10 @@ class NumberedText:
         return EntityText(numbered._replace(tokens=tokens.tolist()), mentions)
 
 
-class Converted(Generic[_Read, _Made]):
-    """The same examples in another form."""
+class ConvertedExamples(Generic[_Input, _Output]):
+    """Examples to which a function is applied."""
 
-    def __init__(self, inputs: Examples[_Read], convert: Callable[[_Read], _Made]) -> None:
+    def __init__(self, inputs: Examples[_Input], convert: Callable[[_Input], _Output]) -> None:
         self._inputs, self._convert = inputs, convert
 
     def __len__(self) -> int:
@@ -127,7 +129,7 @@ class Converted(Generic[_Read, _Made]):
     def lengths(self) -> np.ndarray:
         return self._inputs.lengths
 
-    def example(self, index: int, epoch: int) -> _Made:
+    def example(self, index: int, epoch: int) -> _Output:
         return self._convert(self._inputs.example(index, epoch))
 
 
@@ -137,14 +139,14 @@ class EntityExample:
 
     Attributes:
         text: The text, whose labels are the hidden tokens.
-        read: The entity that the model reads at a token, by place.
-        wanted: The place in `candidates` of the entity that is predicted of a token, by place.
-        candidates: The entities of the text, each once.
+        read: The entity that the model reads at a token, by the token's index.
+        targets: The index in `candidates` of the entity to predict at a token, by the token's index.
+        candidates: The distinct entities of the text.
     """
 
     text: StackExample
     read: Mapping[int, int]
-    wanted: Mapping[int, int]
+    targets: Mapping[int, int]
     candidates: Sequence[int]
 
 
@@ -176,7 +178,7 @@ class EntitySegmentBatch(EntityBatch, SegmentBatch):
 
 @dataclass(frozen=True)
 class EntityPairBatch(EntityBatch, NextSentenceBatch):
-    """The same, whose second segments are predicted."""
+    """A batch of two segments with entities, for which the relation of the segments is also predicted."""
 
 
 _WITH_ENTITIES: Mapping[type[StackBatch], Callable[..., EntityBatch]] = {
@@ -188,16 +190,16 @@ _WITH_ENTITIES: Mapping[type[StackBatch], Callable[..., EntityBatch]] = {
 
 def with_entities(batch: StackBatch, examples: Sequence[EntityExample]) -> EntityBatch:
     """A batch of the texts of examples with their entities."""
-    read, wanted = torch.full_like(batch.labels, NO_ENTITY), torch.full_like(batch.labels, IGNORED)
+    read, targets = torch.full_like(batch.labels, NO_ENTITY), torch.full_like(batch.labels, IGNORED)
     for row, example in enumerate(examples):
-        for target, values in ((read, example.read), (wanted, example.wanted)):
+        for target, values in ((read, example.read), (targets, example.targets)):
             target[row, list(values)] = torch.tensor(list(values.values()), dtype=torch.long)
     candidates = pad([example.candidates or [NO_ENTITY] for example in examples], NO_ENTITY)
-    return _WITH_ENTITIES[type(batch)](*vars(batch).values(), read, wanted, candidates)
+    return _WITH_ENTITIES[type(batch)](*vars(batch).values(), read, targets, candidates)
 
 
 class EntitySentences:
-    """Texts with their entities; what is hidden is a function of (seed, epoch, index).
+    """Texts with their entities. The hidden tokens and entities are a function of (seed, epoch, index).
 
     text: the texts without entities.
     """
@@ -213,7 +215,7 @@ class EntitySentences:
     ) -> None:
         """count: the number of all entities.  segments: whether the model has token types."""
         self.text = MaskedText(
-            Converted(inputs, lambda each: each.text), tokenizer, masked_settings(settings), seed, segments
+            ConvertedExamples(inputs, lambda each: each.text), tokenizer, masked_settings(settings), seed, segments
         )
         self._inputs, self._settings, self._count, self._seed = inputs, settings, count, seed
 
@@ -225,19 +227,19 @@ class EntitySentences:
         return self.text.lengths
 
     def example(self, index: int, epoch: int) -> EntityExample:
-        drawn = self._inputs.example(index, epoch)
-        hidden = self.text.masking(drawn.text, np.random.default_rng([self._seed, epoch, index]))
+        text = self._inputs.example(index, epoch)
+        hidden = self.text.masking(text.text, np.random.default_rng([self._seed, epoch, index]))
         # After [CLS].
-        mentions = {place + 1: entity for place, entity in drawn.mentions.items()}
+        mentions = {place + 1: entity for place, entity in text.mentions.items()}
         candidates = list(dict.fromkeys(mentions.values()))
         rng = np.random.default_rng([self._seed, epoch, index, 2])
-        read = self._corrupted(mentions, rng)
-        # A text's only entity would be predicted with certainty.
-        wanted = {place: candidates.index(entity) for place, entity in mentions.items()} if len(candidates) > 1 else {}
-        return EntityExample(hidden, read, wanted, candidates)
+        read = self._corrupt_entities(mentions, rng)
+        # With a single candidate there is nothing to predict.
+        targets = {place: candidates.index(entity) for place, entity in mentions.items()} if len(candidates) > 1 else {}
+        return EntityExample(hidden, read, targets, candidates)
 
-    def _corrupted(self, mentions: Mapping[int, int], rng: np.random.Generator) -> dict[int, int]:
-        """The entities that the model reads: most as they are, some replaced by another, some left out."""
+    def _corrupt_entities(self, mentions: Mapping[int, int], rng: np.random.Generator) -> dict[int, int]:
+        """The entities that the model reads: some are replaced by another, some are left out, the others unchanged."""
         settings, read = self._settings, dict[int, int]()
         for place, entity in mentions.items():
             draw, step = rng.random(), int(rng.integers(1, max(2, self._count)))
@@ -255,14 +257,14 @@ class EntitySentences:
 
 
 def masked_settings(settings: MaskedEntitiesSettings) -> MaskedSettings:
-    """How the texts are made, and their tokens hidden."""
+    """The settings of the texts and of their masking."""
     names = ("input", "next_sentence", "short_inputs")
-    return masking(settings).model_copy(update={name: getattr(settings, name) for name in names})
+    return masking_settings(settings).model_copy(update={name: getattr(settings, name) for name in names})
 
 
 class EntityLoss(StackLoss):
-    """The loss of hidden tokens, that of entities among those of their text (equations 8 and 9), and that of next
-    sentences, which section 3.4 adds up."""
+    """The losses of hidden tokens, of entities (equations 8 and 9), and of next sentences, whose sum is the loss of
+    section 3.4."""
 
     def __init__(
         self, model: PreTrainedModel, label_smoothing: float, entity_weight: float, predicts_next: bool = False
@@ -272,7 +274,7 @@ class EntityLoss(StackLoss):
         self.weights = {"loss": 1.0, ENTITIES: entity_weight, **(WEIGHTS if predicts_next else {})}
 
     def used(self) -> Iterable[nn.Parameter]:
-        """All but a head for next sentences that is not trained."""
+        """All parameters, without an untrained head for next sentences."""
         unused = set() if self._predicts_next else {id(each) for each in next_sentence_parameters(self.model)}
         return [parameter for parameter in self.parameters() if id(parameter) not in unused]
 
@@ -312,9 +314,9 @@ class MaskedEntitiesObjective:
 
     @classmethod
     def of(cls, settings: MaskedEntitiesSettings, request: Request) -> MaskedEntitiesObjective:
-        """Raises UserError if the model reads no entities, the corpus names none, or none that the model knows."""
-        judged = settings.predicts_next and "dev" in request.corpus.splits and not isinstance(request, HeldOut)
-        held_out = _sentences(settings, HeldOut(**vars(request))) if judged else None
+        """Raises UserError if the model reads no entities, or if the corpus mentions none of those that it reads."""
+        has_dev_text = settings.predicts_next and "dev" in request.corpus.splits and not isinstance(request, HeldOut)
+        held_out = _sentences(settings, HeldOut(**vars(request))) if has_dev_text else None
         return cls(request.bundle, _sentences(settings, request), held_out, settings, request.training)
 
     @property
@@ -329,7 +331,7 @@ class MaskedEntitiesObjective:
         return EntityLoss(self._bundle.model, label_smoothing, settings.entity_weight, settings.predicts_next)
 
     def view(self, name: SideName) -> MaskedView:
-        """Generators are trained on the text without its entities, which re-segmented tokens have no place for."""
+        """The text without entities, on which generators are trained: re-segmentation would move the entities."""
         del name
         return MaskedView(self.sentences.text)
 
@@ -340,23 +342,27 @@ class MaskedEntitiesObjective:
 
 
 def _sentences(settings: MaskedEntitiesSettings, request: Request) -> EntitySentences:
-    """The texts of a corpus with those of their entities that the model reads."""
+    """The texts of a corpus with the mentioned entities that the model reads."""
     model, tokenizer, table = request.bundle.model, request.bundle.encoder, EntityTable.of(request.bundle.model)
     if not table.names:
         hint = "Give upstream.entities: {triples: FILE} and model.family knowledgeable."
         raise UserError("the model reads no entities", where="upstream.objectives: masked-entities", hint=hint)
     texts = list(_texts(settings, request))
-    named = [annotations_of(request.corpus, lines, "spans", settings.spans) for lines in texts]
-    known = [[[(a, b, table.ids[n]) for a, b, n in spans if n in table.ids] for spans in of_text] for of_text in named]
-    if not any(map(any, known)) and not isinstance(request, HeldOut):
-        count = len({name for of_text in named for spans in of_text for _, _, name in spans})
+    annotations = [annotations_of(request.corpus, lines, "spans", settings.spans) for lines in texts]
+    mentions = [
+        [[(a, b, table.ids[n]) for a, b, n in spans if n in table.ids] for spans in of_text] for of_text in annotations
+    ]
+    if not any(map(any, mentions)) and not isinstance(request, HeldOut):
+        count = len({name for of_text in annotations for spans in of_text for _, _, name in spans})
         what = f"none of the {count:,} entities that the corpus names has an embedding"
-        raise UserError(what, where="upstream.entities", hint=_difference([s for each in named for s in each], table))
-    numbered = [NumberedText.of(*each, tokenizer) for each in zip(texts, known, strict=True)]
-    inputs = zip(_inputs(settings, request, [each.numbers for each in numbered]), numbered, strict=True)
+        raise UserError(
+            what, where="upstream.entities", hint=_mismatch_hint([s for each in annotations for s in each], table)
+        )
+    numbered_texts = [NumberedText.of(*each, tokenizer) for each in zip(texts, mentions, strict=True)]
+    inputs = zip(_inputs(settings, request, [each.numbers for each in numbered_texts]), numbered_texts, strict=True)
     segments = family_of(model).has_segments(model.config.to_dict())
-    together = Concatenation([Converted(each, numbers.read) for each, numbers in inputs])
-    return EntitySentences(together, tokenizer, settings, len(table.names), request.seed, segments)
+    inputs_of_all = Concatenation([ConvertedExamples(each, numbers.read) for each, numbers in inputs])
+    return EntitySentences(inputs_of_all, tokenizer, settings, len(table.names), request.seed, segments)
 
 
 def _texts(settings: MaskedEntitiesSettings, request: Request) -> Iterator[Text]:
@@ -375,25 +381,27 @@ def _inputs(
     """The inputs of each text, made of these numbers."""
     if settings.needs_documents:
         return inputs_of_documents(masked_settings(settings), request, numbers)
-    return [Whole(each.cut(request.training.max_length - AROUND)) for each in numbers]
+    return [SingleTexts(each.cut(request.training.max_length - AROUND)) for each in numbers]
 
 
-def _difference(named: Sequence[Sequence[Any]], table: EntityTable) -> str:
-    one = next((spans[0][2] for spans in named if spans), None)
-    if one is None:
+def _mismatch_hint(annotations: Sequence[Sequence[Any]], table: EntityTable) -> str:
+    example = next((spans[0][2] for spans in annotations if spans), None)
+    if example is None:
         return "No line of the corpus has a span."
-    return f"The corpus names '{one}', the graph '{table.names[0]}': both must use the same names."
+    return f"The corpus names '{example}', the graph '{table.names[0]}': both must use the same names."
 
 
-def aligned(lines: Sequence[str], mentions: Sequence[Sequence[Mention]], tokenizer: Tokenizer) -> list[dict[int, int]]:
-    """The entity of each token that a mention begins with, for each line."""
+def align_mentions(
+    lines: Sequence[str], mentions: Sequence[Sequence[Mention]], tokenizer: Tokenizer
+) -> list[dict[int, int]]:
+    """For each line, the entity of the first token of each mention, by the token's index."""
     result: list[dict[int, int]] = [{} for _ in lines]
-    places = [place for place, of_line in enumerate(mentions) if of_line]
-    for start in range(0, len(places), _AT_ONCE):
-        chunk = places[start : start + _AT_ONCE]
-        for place, (_, ends) in zip(chunk, tokenizer.encode_with_ends([lines[at] for at in chunk]), strict=True):
+    annotated = [place for place, of_line in enumerate(mentions) if of_line]
+    for start in range(0, len(annotated), _CHUNK_SIZE):
+        chunk = annotated[start : start + _CHUNK_SIZE]
+        for place, (_, ends) in zip(chunk, tokenizer.encode_with_ends([lines[line] for line in chunk]), strict=True):
             result[place] = first_tokens(ends, mentions[place])
     return result
 
 
-_AT_ONCE = 1 << 13
+_CHUNK_SIZE = 1 << 13

@@ -1,6 +1,6 @@
 """Masked sequence-to-sequence pretraining: predict the masked span of a block (MASS; Song et al., ICML 2019).
 
-The decoder writes the span alone, from its first position on; in MASS it has its own position in the block.
+The decoder generates only the span, whose positions start at 0; in MASS it has the positions of the block.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from subgraft.config.compared_objectives import MaskedSeq2SeqSettings
-from subgraft.training.objectives.blocks import Blocks, blocks_of, drawn
+from subgraft.training.objectives.blocks import Blocks, blocks_of, concatenate_blocks
 from subgraft.training.objectives.objective import Request
 from subgraft.training.objectives.seq2seq import Example, Seq2SeqObjective
 
 
 class MaskedSpans:
-    """Examples of the blocks of one language; the span's place is a function of (seed, epoch, index)."""
+    """Examples of the blocks of one language. The position of the span is a function of (seed, epoch, index)."""
 
     def __init__(self, blocks: Blocks, settings: MaskedSeq2SeqSettings, seed: int) -> None:
         self._blocks, self._share, self._seed = blocks, settings.share, seed
@@ -38,6 +38,8 @@ class MaskedSpans:
 
 def mask_spans(settings: MaskedSeq2SeqSettings, request: Request) -> Seq2SeqObjective:
     """Masked spans of the text of each language."""
-    every = blocks_of(request, settings.block_tokens)
-    examples = drawn(request, [(blocks, MaskedSpans(blocks, settings, request.seed)) for blocks in every])
-    return Seq2SeqObjective(request.bundle, examples, sum(blocks.cut for blocks in every))
+    blocks_by_language = blocks_of(request, settings.block_tokens)
+    examples = concatenate_blocks(
+        request, [(blocks, MaskedSpans(blocks, settings, request.seed)) for blocks in blocks_by_language]
+    )
+    return Seq2SeqObjective(request.bundle, examples, sum(blocks.cut for blocks in blocks_by_language))

@@ -1,4 +1,4 @@
-"""Several texts in one training: mixtures of objectives, and a task's text with another one or replaced by it.
+"""Several texts in one training: mixtures of objectives, and other text in addition to a task's text or in its place.
 
 `training.schedule` has the plans of their batches.
 """
@@ -56,10 +56,12 @@ class MixedBatch:
 
 
 class Mixture:
-    """The examples of several objectives, numbered one after another; each batch has one objective.
+    """The examples of several objectives, numbered one after another. Each batch belongs to one objective.
 
-    weights: by which objectives are drawn; without them, an epoch is one pass over all examples.  from_steps: the
-    number of updates before each of them joins.
+    Args:
+        parts: the data of each objective.
+        weights: the weights by which objectives are drawn; without them, an epoch is one pass over all examples.
+        from_steps: the number of updates after which each objective is drawn; None for all from the start.
     """
 
     def __init__(
@@ -79,7 +81,7 @@ class Mixture:
         return np.concatenate([part.lengths for part in self.parts])
 
     def begin(self, step: int) -> None:
-        """Tell the parts whose examples depend on the step."""
+        """Pass the step on to the parts whose examples depend on it."""
         for part in self.parts:
             if isinstance(part, StagedData):
                 part.begin(step)
@@ -111,23 +113,23 @@ class MixedLoss(ObjectiveLoss):
 
     @property
     def users(self) -> dict[nn.Parameter, frozenset[str]]:
-        """The names of the losses that use a parameter, for parameters that not all use."""
+        """For each parameter that not all losses use, the names of the losses that do."""
         losses: Iterable[tuple[str, Any]] = self.losses.items()
         return users_of([([loss_name(kind, name) for name in loss.weights], loss.used()) for kind, loss in losses])
 
     def forward(self, batch: MixedBatch) -> dict[str, Tensor]:
-        return _named(batch.kind, self.losses[batch.kind](batch.batch))
+        return _with_kind(batch.kind, self.losses[batch.kind](batch.batch))
 
     def by(self, embedding_view: EmbeddingView, batch: MixedBatch) -> dict[str, Tensor]:
         """The loss of a batch under another view of the embeddings than the model's own."""
         loss: Any = self.losses[batch.kind]
-        return _named(batch.kind, loss.by(embedding_view, batch.batch))
+        return _with_kind(batch.kind, loss.by(embedding_view, batch.batch))
 
 
 def users_of(used: Sequence[tuple[Collection[str], Iterable[nn.Parameter]]]) -> dict[nn.Parameter, frozenset[str]]:
-    """The names of the losses that use a parameter, for parameters that not all use.
+    """For each parameter that not all losses use, the names of the losses that do.
 
-    used: names of losses, and the parameters that they use.
+    used: pairs of the names of losses and the parameters that they use.
     """
     users: dict[nn.Parameter, set[str]] = {}
     for names, parameters in used:
@@ -137,7 +139,7 @@ def users_of(used: Sequence[tuple[Collection[str], Iterable[nn.Parameter]]]) -> 
     return {each: frozenset(names) for each, names in users.items() if len(names) < count}
 
 
-def _named(kind: str, sums: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _with_kind(kind: str, sums: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {loss_name(kind, name): value for name, value in sums.items()}
 
 
@@ -149,13 +151,14 @@ def loss_name(kind: str, name: str) -> str:
 class AuxiliaryText:
     """A task's text plus additional text, which makes up `second_share` of each batch; scored on the task's dev split.
 
-    Examples of the task are numbered first; a batch is of one of the two. cut: truncated examples of the task.
+    The examples of the task are numbered first. A batch has examples of only one text. cut: the number of truncated
+    examples of the task.
     """
 
     def __init__(self, task: TaskText, text: TrainedText, share: float) -> None:
         self.first, self.second, self.second_share = task, text, share
         self.cut = task.cut
-        self._before = len(task.lengths)
+        self._first_size = len(task.lengths)
 
     @property
     def texts(self) -> Mapping[SideName, Iterable[str]]:
@@ -167,9 +170,9 @@ class AuxiliaryText:
         return np.concatenate([self.first.lengths, self.second.lengths])
 
     def batch(self, indices: np.ndarray, epoch: int) -> Any:
-        if indices[0] < self._before:
+        if indices[0] < self._first_size:
             return self.first.batch(indices, epoch)
-        return self.second.batch(indices - self._before, epoch)
+        return self.second.batch(indices - self._first_size, epoch)
 
     def loss(self, bundle: Bundle) -> nn.Module:
         return self.first.loss(bundle)
@@ -178,8 +181,8 @@ class AuxiliaryText:
         return self.first.dev_scores(bundle)
 
 
-class TextAlone:
-    """Other text in place of a task's own, judged by the task's dev split."""
+class ReplacementText:
+    """Other text in place of a task's text; scored on the task's dev split."""
 
     def __init__(self, task: TaskText, text: TrainedText) -> None:
         self._task, self._text = task, text

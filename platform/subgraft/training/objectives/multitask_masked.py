@@ -1,4 +1,4 @@
-"""UniLM's multitask masking: hidden tokens are predicted under one of four attention masks (Dong et al., NeurIPS 2019).
+"""UniLM's multitask masking: predicts hidden tokens under one of four attention masks (Dong et al., NeurIPS 2019).
 
 The shares are those of BART's comparison (Lewis et al., ACL 2020, section 4.1). Attention masks are bool [B, 1, T, T],
 which transformers' encoders take as they are.
@@ -20,7 +20,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.data.text.languages import LanguageDraws
 from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.blocks import blocks_of, drawn
+from subgraft.training.objectives.blocks import blocks_of, concatenate_blocks
 from subgraft.training.objectives.masked import AROUND, Masking
 from subgraft.training.objectives.masked_inputs import InputText
 from subgraft.training.objectives.objective import Body, Examples, Request, draws_of
@@ -32,27 +32,33 @@ SHARES: Mapping[Attention, float] = {"left-to-right": 1 / 6, "right-to-left": 1 
 
 @dataclass(frozen=True)
 class AttentionExample(StackExample):
-    """An example, and which tokens each of its tokens sees."""
+    """An example with the kind of attention mask that it is read with."""
 
     attention: Attention
 
 
-def allowed(attention: Attention, size: int, length: int) -> Tensor:
-    """Which of `size` tokens each one sees: bool [size, size], in rows. length: without padding, which none sees."""
-    places = torch.arange(size)
-    earlier, real = places <= places[:, None], places < length
-    seen = {
-        "left-to-right": earlier,
-        "right-to-left": earlier.T,
-        "all": torch.ones_like(earlier),
-        "prefix": earlier | (places < length // 2),
+def attention_matrix(attention: Attention, size: int, length: int) -> Tensor:
+    """The attention mask of an example: bool [size, size], whose rows are the tokens that see the columns.
+
+    Args:
+        attention: the kind of mask.
+        size: the number of tokens, including padding.
+        length: the number of tokens without padding, which other tokens do not see.
+    """
+    positions = torch.arange(size)
+    is_earlier, is_token = positions <= positions[:, None], positions < length
+    visible = {
+        "left-to-right": is_earlier,
+        "right-to-left": is_earlier.T,
+        "all": torch.ones_like(is_earlier),
+        "prefix": is_earlier | (positions < length // 2),
     }
-    # Padding sees itself: the softmax over nothing is NaN.
-    return (seen[attention] & real) | torch.eye(size, dtype=torch.bool)
+    # Padding sees itself, because a softmax over nothing is NaN.
+    return (visible[attention] & is_token) | torch.eye(size, dtype=torch.bool)
 
 
 class MultitaskMasking:
-    """Hides tokens of blocks, and draws their attention."""
+    """Hides tokens of blocks, and samples the attention mask of each block."""
 
     def __init__(self, tokenizer: Tokenizer, settings: MultitaskMaskedSettings) -> None:
         self._masking = Masking(tokenizer, MaskedSettings(share=settings.share))
@@ -62,7 +68,7 @@ class MultitaskMasking:
         return AttentionExample(**vars(self._masking.whole(InputText(list(body)))), attention="all")
 
     def __call__(self, body: Sequence[int], rng: np.random.Generator) -> AttentionExample:
-        """A block with hidden tokens under a drawn attention."""
+        """A block with hidden tokens and a sampled attention mask."""
         attention = list(SHARES)[int(rng.choice(len(SHARES), p=list(SHARES.values())))]
         return AttentionExample(**vars(self._masking(InputText(list(body)), rng)), attention=attention)
 
@@ -94,7 +100,7 @@ def attention_batch(examples: Sequence[StackExample], padding: int) -> StackBatc
     batch = collate(examples, padding)
     size = batch.input_ids.shape[1]
     masks = [
-        allowed(each.attention if isinstance(each, AttentionExample) else "all", size, len(each.tokens))
+        attention_matrix(each.attention if isinstance(each, AttentionExample) else "all", size, len(each.tokens))
         for each in examples
     ]
     return StackBatch(batch.input_ids, torch.stack(masks)[:, None], batch.labels)
@@ -115,11 +121,11 @@ class MultitaskMaskedView(StackView):
     def body(self, example: StackExample) -> Body:
         return Body(example.tokens[1:-1], 1, AROUND)
 
-    def rebuilt(self, example: StackExample, body: list[int]) -> AttentionExample:
+    def rebuild(self, example: StackExample, body: list[int]) -> AttentionExample:
         del example
         return self._masking.whole(body)
 
-    def corrupted(self, example: StackExample, rng: np.random.Generator) -> AttentionExample:
+    def corrupt(self, example: StackExample, rng: np.random.Generator) -> AttentionExample:
         return self._masking(example.tokens[1:-1], rng)
 
     def collate(self, examples: Sequence[StackExample]) -> StackBatch:
@@ -135,7 +141,7 @@ class MultitaskMaskedObjective(StackObjective):
 
     @classmethod
     def of(cls, settings: MultitaskMaskedSettings, request: Request) -> MultitaskMaskedObjective:
-        bodies = drawn(request, [(blocks, blocks) for blocks in blocks_of(request, settings.block_tokens)])
+        bodies = concatenate_blocks(request, [(blocks, blocks) for blocks in blocks_of(request, settings.block_tokens)])
         masking = MultitaskMasking(request.bundle.decoder, settings)
         return cls(request.bundle, MultitaskMasked(bodies, masking, request.seed))
 

@@ -30,7 +30,7 @@ ACCURACY = "next_sentence_accuracy"
 
 @dataclass(frozen=True)
 class PairExample(StackExample):
-    """Two segments. second: where the second one begins.  follows: whether it follows the first."""
+    """Two segments. second: the start of the second segment.  follows: whether it follows the first."""
 
     second: int
     follows: bool
@@ -90,22 +90,22 @@ class _Data(Protocol):
 
 
 def accuracy_of(model: PreTrainedModel, held_out: _Data, settings: TrainingSettings) -> Callable[[], dict[str, float]]:
-    """A function that gives the accuracy of the predicted next sentences of held-out pairs, in per cent."""
+    """A function that computes the accuracy of next-sentence prediction on held-out pairs, in per cent."""
     plan = BatchPlan(np.minimum(held_out.lengths, settings.batch_size), settings.batch_size, seed=0)
     loss = NextSentenceLoss(model)
 
     @torch.no_grad()
     def accuracy() -> dict[str, float]:
-        where = next(model.parameters()).device
+        device = next(model.parameters()).device
 
-        def right_and_all(indices: np.ndarray) -> tuple[float, float]:
-            batch = held_out.batch(indices, 0).to(where)
-            with autocast(where, settings.precision):
+        def correct_and_total(indices: np.ndarray) -> tuple[float, float]:
+            batch = held_out.batch(indices, 0).to(device)
+            with autocast(device, settings.precision):
                 states = loss.states(batch, ModelEmbeddings(model)).top
                 logits = next_sentence_logits(model, states)
             return float((logits.argmax(dim=1) == batch.next_sentence_label).sum()), float(len(indices))
 
-        right, count = sums_over_batches(plan.epoch(0), right_and_all, where, count=2)
-        return {ACCURACY: 100 * right / count}
+        correct, count = sums_over_batches(plan.epoch(0), correct_and_total, device, count=2)
+        return {ACCURACY: 100 * correct / count}
 
     return accuracy

@@ -102,9 +102,10 @@ class States(Protocol):
         ...
 
     def of_original(self, batch: Any) -> States:
-        """States of the original batch under the model's own embeddings.
+        """The states of the original batch under the model's own embeddings.
 
-        It may differ from this batch only on the side that the view extends; the other side's states are reused.
+        The original batch may differ from this one only on the side that the view extends. The states of the other side
+        are reused.
         """
         ...
 
@@ -114,13 +115,13 @@ class Body:
     """The text of one side of an example, without the special tokens around it.
 
     Attributes:
-        tokens: ids of the text.
-        begins: index of the first one among the labels of a causal stack, or among the inputs of another.
-        around: number of special tokens of the side.
+        tokens: the ids of the text.
+        start: the index of the first one among the labels of a causal stack, or among the inputs of another stack.
+        around: the number of special tokens of the side.
     """
 
     tokens: list[int]
-    begins: int
+    start: int
     around: int
 
 
@@ -142,12 +143,12 @@ class GeneratorView(Protocol[E]):
 
     def body(self, example: E) -> Body: ...
 
-    def rebuilt(self, example: E, body: list[int]) -> E:
+    def rebuild(self, example: E, body: list[int]) -> E:
         """The example with another body."""
         ...
 
-    def corrupted(self, example: E, rng: np.random.Generator) -> E:
-        """The input from which the model predicts the example: the example, or a copy with hidden tokens."""
+    def corrupt(self, example: E, rng: np.random.Generator) -> E:
+        """The input from which the model predicts the example: the example itself, or a copy with hidden tokens."""
         ...
 
     def collate(self, examples: Sequence[E]) -> Any: ...
@@ -156,18 +157,18 @@ class GeneratorView(Protocol[E]):
 
     @property
     def sequence_weights(self) -> Mapping[str, float]:
-        """The weights of the objective's losses that predict no tokens, by name."""
+        """The weights of the objective's losses on sequences, which predict no tokens, by name."""
         ...
 
     def sequence_losses(self, model: PreTrainedModel, states: Any, batch: Any) -> dict[str, Tensor]:
-        """The sums of these losses."""
+        """The sums of the losses on sequences."""
         ...
 
 
 class ObjectiveLoss(nn.Module):
-    """A module that maps a batch to named sums, among them `loss`, of which the batch has the counts.
+    """A module that maps a batch to named sums, among them `loss`. The batch has the count of each.
 
-    model: the model.  weights: of the named losses.
+    model: the model.  weights: the weight of each named loss.
     """
 
     model: Any
@@ -179,9 +180,9 @@ class ObjectiveLoss(nn.Module):
 
 
 class Objective(Protocol):
-    """An objective on one model and its text; it is the data of a training.
+    """An objective on one model and its text, which is also the data of a training.
 
-    select: the dev score that selects the best weights; None selects the last.  lowest: whether lower is better.
+    select: the dev score that selects the best weights; None selects the last.  lower_is_better: of this score.
     """
 
     select: str | None
@@ -209,10 +210,10 @@ class Objective(Protocol):
 class Request:
     """The inputs of an objective.
 
-    sampling: how segmentations are sampled; None: they are not.
-    language_exponent: α of p^α, by which languages are drawn; None takes each text once.
-    further: corpora of single objectives, by kind.
-    task: the objective's place among those of the training, which numbers its embedding in models that have one.
+    sampling: the settings by which segmentations are sampled; None for the plain segmentation.
+    language_exponent: α of p^α, by which languages are sampled; None takes each text once.
+    further: the corpora of single objectives, by kind.
+    task: the index of the objective in the training, and of its embedding in models that have such embeddings.
     """
 
     bundle: Bundle
@@ -232,17 +233,17 @@ class Request:
         return oversampled(list(self.corpus.texts(split)), self.language_exponent)
 
     def documents(self, split: str = "train") -> Iterator[DocumentText]:
-        """The same by documents. Raises UserError for a corpus without documents."""
+        """The text of each language by documents. Raises UserError for a corpus without documents."""
         if self.language_exponent is None:
             return document_texts(self.corpus, split)
         return oversampled_documents(list(document_texts(self.corpus, split)), self.language_exponent)
 
     def texts_by_document(self, split: str = "train") -> Iterator[DocumentText]:
-        """Each language once with its documents; a text without documents is one."""
+        """Each language once with its documents; a text without documents counts as one."""
         return texts_by_document(self.corpus, split)
 
     def draws(self, texts: Sequence[tuple[str, int]]) -> LanguageDraws | None:
-        """How examples are drawn from texts, of which the language and the number of examples are given."""
+        """The sampling of examples from texts. texts: the language and the number of examples of each."""
         if self.language_exponent is None:
             return None
         languages, sizes = zip(*texts, strict=True)
@@ -288,21 +289,27 @@ class TrainedText(Protocol):
 
 
 class TaskText(TrainedText, Protocol):
-    """The data of a finetuning. Both phases of a finetuning in two phases share one, so bundles are arguments."""
+    """The data of a finetuning. Both phases of a two-phase finetuning share it, so models are passed as arguments."""
 
     def loss(self, bundle: Bundle) -> nn.Module: ...
 
     def dev_scores(self, bundle: Bundle) -> Callable[[], dict[str, float]]: ...
 
 
-def selected_examples(whole: int, training: FinetuneSettings, seed: int) -> np.ndarray | None:
-    """The indices [training.max_train_examples] of the training examples among `whole`, ascending; None for all."""
+def selected_examples(size: int, training: FinetuneSettings, seed: int) -> np.ndarray | None:
+    """The indices of the training examples, ascending; None for all of them.
+
+    Args:
+        size: the number of available examples.
+        training: the settings, with the maximum number of examples.
+        seed: the seed of a random selection.
+    """
     count = training.max_train_examples
-    if count is None or count >= whole:
+    if count is None or count >= size:
         return None
     if training.resample_subset:
-        return np.sort(np.random.default_rng(seed).choice(whole, count, replace=False))
-    return evenly_spaced_places(whole, count)
+        return np.sort(np.random.default_rng(seed).choice(size, count, replace=False))
+    return evenly_spaced_places(size, count)
 
 
 class TokenLoss(ObjectiveLoss):
@@ -337,7 +344,7 @@ class TokenLoss(ObjectiveLoss):
 class Concatenation(Generic[E]):
     """Several sources of examples as one, for example the languages of mBART.
 
-    With `draws`, examples are numbered as there, and an epoch has those that are drawn.
+    With `draws`, examples have the numbers of `draws`, and an epoch has only those that are drawn.
     """
 
     def __init__(self, parts: Sequence[Examples[E]], draws: LanguageDraws | None = None) -> None:
@@ -349,20 +356,20 @@ class Concatenation(Generic[E]):
 
     @property
     def lengths(self) -> np.ndarray:
-        of_parts = [part.lengths for part in self._parts]
-        return np.concatenate(of_parts) if self.draws is None else self.draws.numbered(of_parts)
+        lengths = [part.lengths for part in self._parts]
+        return np.concatenate(lengths) if self.draws is None else self.draws.numbered(lengths)
 
     def example(self, index: int, epoch: int) -> E:
         if self.draws is not None:
-            drawn = self.draws.at(index, epoch)
-            return self._parts[drawn.text].example(drawn.place, drawn.epoch)
+            draw = self.draws.at(index, epoch)
+            return self._parts[draw.text].example(draw.place, draw.epoch)
         part = int(np.searchsorted(self._ends, index, side="right"))
-        before = int(self._ends[part - 1]) if part else 0
-        return self._parts[part].example(index - before, epoch)
+        offset = int(self._ends[part - 1]) if part else 0
+        return self._parts[part].example(index - offset, epoch)
 
 
-class OfExamples(Generic[E]):
-    """The base of a training's data: the lengths of its examples, and the examples of an epoch."""
+class ExampleData(Generic[E]):
+    """The base of data that consists of examples: their lengths, and the examples of an epoch."""
 
     _examples: Examples[E]
 

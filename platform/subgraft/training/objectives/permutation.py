@@ -1,7 +1,7 @@
-"""XLNet's permutation language modelling: targets predicted in a random order (Yang et al., NeurIPS 2019, section 2).
+"""XLNet's permutation language modelling: predicts targets in a random order (Yang et al., NeurIPS 2019, section 2).
 
-As in the authors' code, special tokens and what is not predicted are the context, which sees itself; targets are drawn
-first and then put in an order. Targets keep their tokens: the content stream of a later one reads an earlier one.
+As in the authors' code, targets are sampled first and then ordered; special tokens and all other tokens are the
+context, which sees itself. Targets are not masked in the input, because the content streams of later targets read them.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class PermutedExample:
     """A block as the model reads it.
 
     Attributes:
-        tokens: with special tokens.
-        types: the segment of each; <cls> is one of its own.
-        ranks: the place of each in the order of prediction, or CONTEXT.
-        text: positions of the block's own text.
+        tokens: the tokens, including special ones.
+        types: the segment of each token; <cls> is a separate segment.
+        ranks: the position of each token in the order of prediction, or CONTEXT.
+        text: the positions of the block's own text.
         backwards: whether the text is in reversed order.
         follows: whether the second segment follows the first; None for one segment.
     """
@@ -67,8 +67,8 @@ class PermutedBatch(PaddedBatch):
         labels: their tokens, IGNORED where a row has fewer [B, M].
         backwards: [B].
         follows: the classes of the second segments, 0 for one that follows, or IGNORED [B].
-        streams, before, blocks: the stream of each row, the block that it continues, and the block that it is [B].
-        carried: positions to remember, after NO_PLACEs [B, m].
+        streams, before, blocks: the stream of each row, the block that it continues, and its own block [B].
+        carried: the positions to remember, padded with NO_POSITION on the left [B, m].
     """
 
     input_ids: Tensor
@@ -96,7 +96,7 @@ class PermutedBatch(PaddedBatch):
 
 
 class Permutation:
-    """Lays out blocks, and draws their targets and the order of these."""
+    """Lays out blocks, and samples their targets and the order in which they are predicted."""
 
     def __init__(self, bundle: Bundle, settings: PermutationSettings) -> None:
         self._settings = settings
@@ -105,38 +105,41 @@ class Permutation:
 
     def whole(self, text: Sequence[int]) -> PermutedExample:
         """A text in one segment, without targets."""
-        return self.laid_out(Segments(list(text)))
+        return self.lay_out(Segments(list(text)))
 
-    def laid_out(self, segments: Segments, backwards: bool = False) -> PermutedExample:
+    def lay_out(self, segments: Segments, backwards: bool = False) -> PermutedExample:
         """[A, <sep>, <cls>] or [A, <sep>, B, <sep>, <cls>] (section 2.5), without targets."""
         first, second, follows = segments
         tokens, types, text = [*first, self.separator], [0] * (len(first) + 1), list(range(len(first)))
         if second is not None:
-            own = range(len(tokens), len(tokens) + len(second))
-            text += own if follows else ()
+            second_positions = range(len(tokens), len(tokens) + len(second))
+            text += second_positions if follows else ()
             tokens, types = [*tokens, *second, self.separator], [*types, *[1] * (len(second) + 1)]
         ranks = [CONTEXT] * (len(tokens) + 1)
-        known = None if second is None else follows
-        return PermutedExample([*tokens, self.end], [*types, 2], ranks, text, backwards, known)
+        is_next = None if second is None else follows
+        return PermutedExample([*tokens, self.end], [*types, 2], ranks, text, backwards, is_next)
 
-    def permuted(self, example: PermutedExample, rng: np.random.Generator) -> PermutedExample:
+    def permute_targets(self, example: PermutedExample, rng: np.random.Generator) -> PermutedExample:
         """The example with targets in an order (equation 3); special tokens are not targets."""
-        places = np.flatnonzero(~np.isin(example.tokens, (self.separator, self.end)))
-        if not len(places):
+        positions = np.flatnonzero(~np.isin(example.tokens, (self.separator, self.end)))
+        if not len(positions):
             return example
-        targets = places[draw_targets(len(places), self._settings, rng)]
+        targets = positions[draw_targets(len(positions), self._settings, rng)]
         ranks = np.full(len(example.tokens), CONTEXT)
         ranks[targets] = rng.permutation(len(targets))
         return replace(example, ranks=ranks.tolist())
 
     def collate(self, examples: Sequence[PermutedExample]) -> PermutedBatch:
-        """Pad examples on the right; their rows continue nothing."""
+        """Pad examples on the right. The rows do not continue any blocks."""
         inputs = pad_with_mask([example.tokens for example in examples], self.padding)
         targets = [example.targets for example in examples]
-        labels = [[one.tokens[place] for place in places] for one, places in zip(examples, targets, strict=True)]
-        learnt = self._settings.next_sentence
+        labels = [
+            [example.tokens[place] for place in places] for example, places in zip(examples, targets, strict=True)
+        ]
+        predicts_next = self._settings.next_sentence
         follows = [
-            IGNORED if example.follows is None or not learnt else int(not example.follows) for example in examples
+            IGNORED if example.follows is None or not predicts_next else int(not example.follows)
+            for example in examples
         ]
         rows = torch.full((len(examples),), NO_BLOCK)
         return PermutedBatch(
@@ -155,9 +158,10 @@ class Permutation:
 
 
 class PermutedStates:
-    """The states of a batch: of targets in the query stream, and of tokens in the content stream.
+    """The states of a batch: those of targets in the query stream, and those of tokens in the content stream.
 
-    top: the query stream's, from which labels are predicted [B, M, d].  of: the content stream's [B, T, d].
+    top: the states of the query stream, from which labels are predicted [B, M, d].  of: the states of the content
+    stream [B, T, d].
     """
 
     def __init__(
@@ -167,14 +171,14 @@ class PermutedStates:
         embedding_view: EmbeddingView,
         memory: Memory | None = None,
     ) -> None:
-        self._model, self._batch, self._lexicon, self._memory = model, batch, embedding_view, memory
+        self._model, self._batch, self._embedding_view, self._memory = model, batch, embedding_view, memory
 
     @cached_property
     def streams(self) -> Streams:
         batch = self._batch
         return two_streams(
             self._model.base_model,
-            self._lexicon.read("decoder", batch.input_ids),
+            self._embedding_view.read("decoder", batch.input_ids),
             attention_mask=batch.attention_mask,
             token_type_ids=batch.token_type_ids,
             ranks=batch.ranks,
@@ -193,7 +197,7 @@ class PermutedStates:
         if self._batch.labels.shape[1]:
             return self.streams.content
         batch = self._batch
-        inputs = self._lexicon.read("decoder", batch.input_ids)
+        inputs = self._embedding_view.read("decoder", batch.input_ids)
         return content_stream(self._model.base_model, inputs, batch.attention_mask, batch.token_type_ids)
 
     def of_original(self, batch: PermutedBatch) -> PermutedStates:
@@ -218,7 +222,7 @@ class PermutationLoss(TokenLoss):
         self.weights = {"loss": 1.0} if head is None else {"loss": 1.0, "next_sentence": 1.0}
 
     def states(self, batch: PermutedBatch, embedding_view: EmbeddingView) -> PermutedStates:
-        return PermutedStates(self.model, batch, embedding_view, self._recalled(batch))
+        return PermutedStates(self.model, batch, embedding_view, self._recall(batch))
 
     def by(self, embedding_view: EmbeddingView, batch: PermutedBatch) -> dict[str, Tensor]:
         states = self.states(batch, embedding_view)
@@ -233,7 +237,7 @@ class PermutationLoss(TokenLoss):
             losses["next_sentence"] = cross_entropy(logits, batch.follows, ignore_index=IGNORED, reduction="sum")
         return losses
 
-    def _recalled(self, batch: PermutedBatch) -> Memory | None:
+    def _recall(self, batch: PermutedBatch) -> Memory | None:
         recalled = None if self._memory is None else self._memory.recall(batch.streams, batch.before)
         if recalled is None:
             return None
@@ -241,10 +245,10 @@ class PermutationLoss(TokenLoss):
 
 
 class PermutedView:
-    """The view that trains generators: each block's own text in one segment, forwards and without memory.
+    """The view that trains generators: the own text of each block in one segment, forwards and without memory.
 
-    Targets are drawn after the re-segmentation, and Ld compares states of the content stream, where every token sees
-    every other.
+    Targets are sampled after the re-segmentation. The loss Ld compares states of the content stream, in which every
+    token sees all others.
     """
 
     side: SideName = "decoder"
@@ -264,12 +268,12 @@ class PermutedView:
     def body(self, example: PermutedExample) -> Body:
         return Body(example.tokens[:-AROUND], 0, AROUND)
 
-    def rebuilt(self, example: PermutedExample, body: list[int]) -> PermutedExample:
+    def rebuild(self, example: PermutedExample, body: list[int]) -> PermutedExample:
         del example
         return self._permutation.whole(body)
 
-    def corrupted(self, example: PermutedExample, rng: np.random.Generator) -> PermutedExample:
-        return self._permutation.permuted(example, rng)
+    def corrupt(self, example: PermutedExample, rng: np.random.Generator) -> PermutedExample:
+        return self._permutation.permute_targets(example, rng)
 
     def collate(self, examples: Sequence[PermutedExample]) -> PermutedBatch:
         return self._permutation.collate(examples)
@@ -279,7 +283,7 @@ class PermutedView:
 
     @property
     def sequence_weights(self) -> Mapping[str, float]:
-        """None: the head of `next_sentence` is not part of the model."""
+        """Empty: the head of `next_sentence` is not part of the model."""
         return {}
 
     def sequence_losses(
@@ -306,8 +310,8 @@ class PermutationObjective:
     def example(self, index: int, epoch: int) -> PermutedExample:
         rng = np.random.default_rng([self.seed, epoch, index])
         segments, backwards = self.blocks.segments(index, rng), self.blocks.is_backwards(index, epoch)
-        laid_out = self.permutation.laid_out(segments.reversed() if backwards else segments, backwards)
-        return self.permutation.permuted(laid_out, rng)
+        lay_out = self.permutation.lay_out(segments.reversed() if backwards else segments, backwards)
+        return self.permutation.permute_targets(lay_out, rng)
 
     def batch(self, indices: np.ndarray, epoch: int) -> PermutedBatch:
         return self.permutation.collate([self.example(int(index), epoch) for index in indices])
@@ -323,7 +327,7 @@ class PermutationObjective:
         return None
 
     def new_head(self) -> nn.Linear | None:
-        """A head of two classes for `next_sentence`, drawn from the seed."""
+        """A head of two classes for `next_sentence`, initialised from the seed; None if it is not configured."""
         if not self.settings.next_sentence:
             return None
         config: Any = self.bundle.model.config
@@ -336,7 +340,7 @@ class PermutationObjective:
 
 
 class StreamedPermutation(PermutationObjective):
-    """The same with a memory of each document's earlier blocks (section 2.4)."""
+    """Permutation language modelling with a memory of each document's earlier blocks (section 2.4)."""
 
     def __init__(self, settings: PermutationSettings, request: Request) -> None:
         super().__init__(settings, request)

@@ -1,7 +1,7 @@
-"""XLNet's inputs: blocks of a text, in one segment or two, and the targets in them (Yang et al., NeurIPS 2019).
+"""XLNet's inputs: blocks of a text, in one or two segments, and the targets in them (Yang et al., NeurIPS 2019).
 
-Blocks of a document are consecutive, so a model can remember the one before. Where they begin is a function of the
-seed; other text, directions and targets are functions of (seed, epoch, index) too.
+Blocks of a document are consecutive, so a model can remember the previous one. Their bounds are a function of the seed.
+Text of other documents, directions and targets are a function of (seed, epoch, index).
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ class Segments(NamedTuple):
 def draw_spans(size: int, factor: int, rng: np.random.Generator) -> list[tuple[int, int]]:
     """Spans of targets in a text of `size` tokens, as (start, length) (section 3.1).
 
-    A length L is drawn from 1 to LONGEST_SPAN, and a place for the span within the next `factor` x L tokens. At the end
-    of the text the span is as short as its context is.
+    A length L is sampled from 1 to LONGEST_SPAN, and a start of the span within the next `factor` x L tokens. At the
+    end of the text both are shortened proportionally.
     """
-    spans, at = list[tuple[int, int]](), 0
-    while at < size:
+    spans, position = list[tuple[int, int]](), 0
+    while position < size:
         length = int(rng.integers(1, LONGEST_SPAN + 1))
-        context = min(factor * length, size - at)
+        context = min(factor * length, size - position)
         length = min(length, context // factor)
         if length:
-            spans.append((at + int(rng.integers(context - length + 1)), length))
-        at += context
+            spans.append((position + int(rng.integers(context - length + 1)), length))
+        position += context
     return spans
 
 
 def draw_targets(size: int, settings: PermutationSettings, rng: np.random.Generator) -> np.ndarray:
-    """The tokens to predict of a text, ascending: about one in `partial_prediction`, at least one."""
+    """The indices of the tokens to predict in a text, ascending: about one in `partial_prediction`, at least one."""
     if settings.spans and size >= settings.partial_prediction:
         spans = draw_spans(size, settings.partial_prediction, rng)
         return np.concatenate([np.arange(start, start + length) for start, length in spans])
@@ -66,10 +66,13 @@ def draw_targets(size: int, settings: PermutationSettings, rng: np.random.Genera
 
 @dataclass(frozen=True)
 class _Bounds:
-    """Blocks by their sentences [n]: own text is begins to ends, of which cuts begins the second segment.
+    """Blocks as ranges of sentences.
 
-    starts: the first block of each document, and the end of the last [D + 1].  foreign: whether the second segment is
-    of another document.
+    Attributes:
+        starts: The first block of each document, and the end of the last [D + 1].
+        begins, ends: The first sentence of each block's own text, and the sentence after the last [n].
+        cuts: The first sentence of its second segment [n].
+        foreign: Whether the second segment comes from another document [n].
     """
 
     starts: np.ndarray
@@ -80,26 +83,26 @@ class _Bounds:
 
 
 class SegmentBlocks:
-    """The blocks of a text, within `room` tokens next to the special ones.
+    """The blocks of a text, each of at most `room` tokens without special ones.
 
     starts: the first block of each document, and the end of the last [D + 1].
     """
 
     def __init__(self, settings: PermutationSettings, request: Request, tokenizer: Tokenizer, room: int) -> None:
         self._settings, self._seed, self._room = settings, request.seed, room
-        parts = list(_sentences_of(settings, request, tokenizer, room))
-        self._sentences = _joined([sequences for sequences, _ in parts])
+        parts = list(_sentences_by_language(settings, request, tokenizer, room))
+        self._sentences = _concatenate([sequences for sequences, _ in parts])
         costs = self._sentences.lengths.astype(np.int64)
         sizes = [np.diff(starts) for _, starts in parts]
         self._documents = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
-        # Other text is of the same language.
+        # Text of other documents is sampled from the same language.
         self._languages = np.repeat(np.arange(len(parts)), [len(each) for each in sizes])
         self._first_of_language = np.concatenate([[0], np.cumsum([len(each) for each in sizes])])
         if settings.input == "segment-pair":
             _require_other_documents(sizes)
-            self._bounds = _paired(costs, self._documents, room, request.seed)
+            self._bounds = _pair_segments(costs, self._documents, room, request.seed)
         else:
-            self._bounds = _packed(costs, self._documents, room)
+            self._bounds = _pack_segments(costs, self._documents, room)
         self.starts = self._bounds.starts
         self._tokens = np.concatenate([[0], np.cumsum(costs)])
 
@@ -114,7 +117,7 @@ class SegmentBlocks:
 
     @property
     def costs(self) -> np.ndarray:
-        """The most tokens that each block reads, without special ones [n]."""
+        """The maximum number of tokens that each block reads, without special ones [n]."""
         return np.where(self._bounds.foreign, self._room, self.sizes)
 
     def backwards(self, epoch: int) -> np.ndarray:
@@ -133,7 +136,9 @@ class SegmentBlocks:
         begin, cut, end = (each[index] for each in (self._bounds.begins, self._bounds.cuts, self._bounds.ends))
         first = self._between(begin, cut)
         if self._bounds.foreign[index]:
-            return Segments(first, self._elsewhere(self._document(index), self._room - len(first), rng), follows=False)
+            return Segments(
+                first, self._sample_other_text(self._document(index), self._room - len(first), rng), follows=False
+            )
         return Segments(first, self._between(cut, end) if cut < end else None)
 
     def _document(self, index: int) -> int:
@@ -142,24 +147,24 @@ class SegmentBlocks:
     def _between(self, begin: int, end: int) -> list[int]:
         return [token for place in range(int(begin), int(end)) for token in self._sentences[place]]
 
-    def _elsewhere(self, document: int, room: int, rng: np.random.Generator) -> list[int]:
+    def _sample_other_text(self, document: int, room: int, rng: np.random.Generator) -> list[int]:
         """At most `room` tokens of another document, from a random sentence on."""
         begin, end = self._first_of_language[self._languages[document] :][:2].tolist()
         other = begin + int(rng.integers(end - begin - 1))
         other += other >= document
-        at, stop = int(rng.integers(*self._documents[other : other + 2])), int(self._documents[other + 1])
+        sentence, stop = int(rng.integers(*self._documents[other : other + 2])), int(self._documents[other + 1])
         tokens = list[int]()
-        while at < stop and len(tokens) < room:
-            tokens += self._sentences[at]
-            at += 1
+        while sentence < stop and len(tokens) < room:
+            tokens += self._sentences[sentence]
+            sentence += 1
         return tokens[:room]
 
 
-def _sentences_of(
+def _sentences_by_language(
     settings: PermutationSettings, request: Request, tokenizer: Tokenizer, room: int
 ) -> list[tuple[Sequences, np.ndarray]]:
-    """Each language's sentences, and where its documents begin; without documents, each line is one."""
-    # Of two segments, neither leaves the other without room.
+    """The sentences of each language, and the starts of its documents; without documents, each line is one."""
+    # Neither of two segments may take all tokens of a block.
     longest = room // 2 if settings.input == "segment-pair" else room
     if settings.input == "sentences":
         texts = [(lines, np.arange(len(lines) + 1)) for _, lines in request.texts()]
@@ -168,7 +173,7 @@ def _sentences_of(
     return [(encode(lines, tokenizer).sequences.cut(longest), starts) for lines, starts in texts]
 
 
-def _joined(parts: Sequence[Sequences]) -> Sequences:
+def _concatenate(parts: Sequence[Sequences]) -> Sequences:
     """The sequences of all parts, one after another."""
     if len(parts) == 1:
         return parts[0]
@@ -181,30 +186,30 @@ def _joined(parts: Sequence[Sequences]) -> Sequences:
     return Sequences(flat, starts, ends, parts[0].max_length)
 
 
-def _packed(costs: np.ndarray, documents: np.ndarray, room: int) -> _Bounds:
-    """Blocks of as many sentences as have room, in one segment."""
+def _pack_segments(costs: np.ndarray, documents: np.ndarray, room: int) -> _Bounds:
+    """Blocks of one segment, each of as many sentences as fit."""
     bounds = document_blocks(costs, documents, room)
     begins, ends = bounds[:-1], bounds[1:]
     return _Bounds(np.searchsorted(bounds, documents), begins, ends, ends, np.zeros(len(begins), dtype=np.bool_))
 
 
-def _paired(costs: np.ndarray, documents: np.ndarray, room: int, seed: int) -> _Bounds:
+def _pair_segments(costs: np.ndarray, documents: np.ndarray, room: int, seed: int) -> _Bounds:
     """Blocks of two segments, cut at a random sentence (as in BERT's data).
 
-    Half of the blocks, and those of one sentence, have another document's text in the place of the second segment,
-    whose own sentences then begin the next block.
+    In half of the blocks, and in those of one sentence, text of another document replaces the second segment. The
+    replaced sentences then start the next block.
     """
     rng, total = np.random.default_rng([seed, len(documents)]), np.concatenate([[0], np.cumsum(costs)])
     rows, starts = list[tuple[int, int, int, bool]](), [0]
     for begin, end in zip(documents[:-1].tolist(), documents[1:].tolist(), strict=True):
-        at = begin
-        while at < end:
-            fitting = int(np.searchsorted(total, total[at] + room, side="right")) - 1
-            until = min(max(fitting, at + 1), end)
-            foreign = until == at + 1 or bool(rng.random() < 0.5)
-            cut = at + 1 if until == at + 1 else int(rng.integers(at + 1, until))
-            rows.append((at, cut, cut if foreign else until, foreign))
-            at = rows[-1][2]
+        start = begin
+        while start < end:
+            last_fitting = int(np.searchsorted(total, total[start] + room, side="right")) - 1
+            stop = min(max(last_fitting, start + 1), end)
+            foreign = stop == start + 1 or bool(rng.random() < 0.5)
+            cut = start + 1 if stop == start + 1 else int(rng.integers(start + 1, stop))
+            rows.append((start, cut, cut if foreign else stop, foreign))
+            start = rows[-1][2]
         starts.append(len(rows))
     begins, cuts, ends, foreign_rows = (np.array(column) for column in zip(*rows, strict=True))
     return _Bounds(np.array(starts), begins, cuts, ends, foreign_rows.astype(np.bool_))
@@ -223,5 +228,5 @@ def _require_other_documents(sizes: Sequence[np.ndarray]) -> None:
 def _backwards(documents: int, seed: int, epoch: int, bidirectional: bool) -> np.ndarray:
     if not bidirectional:
         return np.zeros(documents, dtype=np.bool_)
-    drawn: np.ndarray = np.random.default_rng([seed, epoch, documents]).random(documents) < 0.5
-    return drawn
+    is_backwards: np.ndarray = np.random.default_rng([seed, epoch, documents]).random(documents) < 0.5
+    return is_backwards

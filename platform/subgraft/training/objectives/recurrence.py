@@ -1,7 +1,8 @@
-"""ERNIE 3's recurrence in training: each layer reads its own states of a document's blocks before (Sun et al., 2021,
-section 3.1, after ERNIE-Doc, Ding et al., ACL 2021, equation 4).
+"""ERNIE 3's recurrence in training: each layer reads its own states of the previous blocks of a document (Sun et al.,
+2021, section 3.1, after ERNIE-Doc, Ding et al., ACL 2021, equation 4).
 
-It runs with masked and with causal language modelling. Each has a memory of its own, since they train other branches.
+It can be used with masked and with causal language modelling, which have separate memories: they train different
+branches.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class RecurrentBatch(StackBatch):
     """Blocks of documents, in streams.
 
     Attributes:
-        streams, before, blocks: the stream of each row, the block that it continues, and the block that it is [B].
-        carried: positions to remember, after NO_PLACEs [B, m].
+        streams, before, blocks: the stream of each row, the block that it continues, and its own block [B].
+        carried: the positions to remember, padded with NO_POSITION on the left [B, m].
     """
 
     streams: Tensor
@@ -48,7 +49,7 @@ class RecurrentBatch(StackBatch):
 
 
 class ForwardsRecurrentBatch(RecurrentBatch):
-    """The same, of which each token may see those before it alone."""
+    """A recurrent batch in which each token may only see earlier ones."""
 
     forwards = True
 
@@ -69,20 +70,20 @@ class RecurrentStates(StackStates):
         return self._outputs.last_hidden_state  # type: ignore[no-any-return]
 
     @property
-    def of_layers(self) -> Tensor:
-        """The states of every layer, one next to the other [B, T, the sum of their widths]."""
+    def layer_states(self) -> Tensor:
+        """The concatenated states of all layers [B, T, the sum of their widths]."""
         return torch.cat(self._outputs.memory.states, dim=2)
 
     @cached_property
     def _outputs(self) -> Any:
         batch = self._batch
         body: Any = self._model.base_model
-        more = family_of(self._model).forwards_inputs if batch.forwards else {}
-        inputs = self._lexicon.read("decoder", batch.input_ids)
-        memory = self._recalled(body.layer_widths(branch_of(batch.forwards)))
-        return body(**batch.inputs, **inputs, **more, memory=memory)
+        forwards_inputs = family_of(self._model).forwards_inputs if batch.forwards else {}
+        inputs = self._embedding_view.read("decoder", batch.input_ids)
+        memory = self._recall(body.layer_widths(branch_of(batch.forwards)))
+        return body(**batch.inputs, **inputs, **forwards_inputs, memory=memory)
 
-    def _recalled(self, widths: list[int]) -> SegmentMemory | None:
+    def _recall(self, widths: list[int]) -> SegmentMemory | None:
         recalled = self._memory.recall(self._batch.streams, self._batch.before)
         if recalled is None:
             return None
@@ -103,12 +104,12 @@ class RecurrentLoss(StackLoss):
     def by(self, embedding_view: EmbeddingView, batch: RecurrentBatch) -> dict[str, Tensor]:
         states = self.states(batch, embedding_view)
         loss = embedding_view.cross_entropy(states.top, batch.labels, self.label_smoothing)
-        self._memory.keep(batch.streams, batch.before, batch.blocks, states.of_layers[None].detach(), batch.carried)
+        self._memory.keep(batch.streams, batch.before, batch.blocks, states.layer_states[None].detach(), batch.carried)
         return {"loss": loss}
 
 
 class ForwardsRecurrentLoss(RecurrentLoss):
-    """The same of batches that go forwards."""
+    """The loss of `ForwardsRecurrentBatch`."""
 
     forwards = True
 
@@ -122,9 +123,16 @@ class RecurrentObjective:
     def __init__(
         self, objective: MaskedObjective | CausalObjective, first_blocks: np.ndarray, tokens: int, request: Request
     ) -> None:
-        """first_blocks: of each document, and the end of the last [D + 1].
+        """Add a memory to an objective.
 
-        Raises UserError for a model without a memory, and for a memory that is longer than every document.
+        Args:
+            objective: the objective.
+            first_blocks: the first block of each document, and the end of the last [D + 1].
+            tokens: the number of remembered states.
+            request: the inputs of the objective.
+
+        Raises:
+            UserError: The model has no memory, or the memory is longer than every document.
         """
         self._objective, self._model = objective, request.bundle.model
         if not isinstance(self._model.base_model, BranchedModel):
@@ -175,7 +183,7 @@ class RecurrentObjective:
         return self._objective.dev_scores()
 
     def _carried(self, sizes: Tensor) -> Tensor:
-        """The positions of each block's last tokens: without [CLS] and [SEP], or without the one that is read again."""
+        """The positions of the last tokens of each block, without [CLS] and [SEP], or the token that is read again."""
         places = sizes[:, None] - 1 - self._tokens + torch.arange(self._tokens)[None]
         return torch.where(places >= (0 if self._forwards else 1), places, NO_POSITION)
 

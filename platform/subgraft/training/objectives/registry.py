@@ -11,7 +11,7 @@ from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.task_objectives import TaskObjectiveSettings
 from subgraft.config.training import FinetuneSettings
 from subgraft.training.objectives.causal import TaskLines
-from subgraft.training.objectives.conditioned import SourcedOfTask
+from subgraft.training.objectives.conditioned import TaskSourcedLines
 from subgraft.training.objectives.context_translation import TaskInContext
 from subgraft.training.objectives.conversations import ConversationsOfTask
 from subgraft.training.objectives.denoising import DenoisedLines, denoise
@@ -25,7 +25,7 @@ from subgraft.training.objectives.left_to_right import LeftToRightObjective
 from subgraft.training.objectives.masked import train_next_sentence
 from subgraft.training.objectives.masked_entities import MaskedEntitiesObjective
 from subgraft.training.objectives.masked_seq2seq import mask_spans
-from subgraft.training.objectives.mixture import AuxiliaryText, TextAlone
+from subgraft.training.objectives.mixture import AuxiliaryText, ReplacementText
 from subgraft.training.objectives.multitask_masked import MultitaskMaskedObjective
 from subgraft.training.objectives.objective import Objective, Request, TaskText, TrainedText
 from subgraft.training.objectives.permutation import permute
@@ -43,10 +43,10 @@ class Uses:
     """The trainings that an objective supports.
 
     Attributes:
-        pretraining: a model, and generators for it.
-        finetuning: a model on a task's text.
-        additional: the same on text of another corpus, with the task's or in its place; its examples must suit the
-            task's loss.
+        pretraining: the pretraining of a model, and the training of generators for it.
+        finetuning: finetuning on a task's text.
+        additional: finetuning on text of another corpus, in addition to the task's text or in its place. Its examples
+            must suit the task's loss.
     """
 
     pretraining: Callable[[Any, Request], Objective] = _unsupported
@@ -55,7 +55,7 @@ class Uses:
 
 
 OBJECTIVES: Mapping[str, Uses] = {
-    "translation": Uses(TranslationObjective, TaskPairs, partial(TaskPairs, counted=False)),
+    "translation": Uses(TranslationObjective, TaskPairs, partial(TaskPairs, limited=False)),
     "document-translation": Uses(finetuning=TaskDocuments),
     "context-translation": Uses(finetuning=TaskInContext),
     "denoising": Uses(denoise, additional=DenoisedLines),
@@ -66,10 +66,10 @@ OBJECTIVES: Mapping[str, Uses] = {
     "multitask-masked": Uses(MultitaskMaskedObjective.of),
     "masked-seq2seq": Uses(mask_spans),
     "permutation": Uses(permute),
-    "causal": Uses(causal, TaskLines, partial(TaskLines, counted=False)),
-    "conditioned": Uses(finetuning=SourcedOfTask),
-    "conditioned-on-text": Uses(finetuning=SourcedOfTask),
-    "conditioned-on-features": Uses(finetuning=SourcedOfTask),
+    "causal": Uses(causal, TaskLines, partial(TaskLines, limited=False)),
+    "conditioned": Uses(finetuning=TaskSourcedLines),
+    "conditioned-on-text": Uses(finetuning=TaskSourcedLines),
+    "conditioned-on-features": Uses(finetuning=TaskSourcedLines),
     "chat": Uses(finetuning=ConversationsOfTask),
     "dialogue": Uses(DialogueObjective),
     **dict.fromkeys(SOURCES, Uses(TaskObjective)),
@@ -82,14 +82,14 @@ def objectives_of(
     settings: Sequence[ObjectiveSettings], request: Request, *, of_tokens: bool = False
 ) -> dict[str, Objective]:
     """The configured objectives on one model and its text, by kind. of_tokens: only those that predict tokens."""
-    made: dict[str, Objective] = {
+    objectives: dict[str, Objective] = {
         each.kind: OBJECTIVES[each.kind].pretraining(each, replace(request, task=task))
         for task, each in enumerate(settings)
         if each.predicts_tokens or not of_tokens
     }
-    if any(each.predicts_next for each in settings):  # even if other objectives left them untrained
+    if any(each.predicts_next for each in settings):  # other objectives may have frozen the head
         train_next_sentence(request.bundle.model, predicts_next=True)
-    return made
+    return objectives
 
 
 def task_text(settings: TaskObjectiveSettings, request: Request, training: FinetuneSettings) -> TaskText:
@@ -100,7 +100,7 @@ def task_text(settings: TaskObjectiveSettings, request: Request, training: Finet
 def directions_text(
     settings: TaskObjectiveSettings, requests: Mapping[str, Request], training: FinetuneSettings, exponent: float | None
 ) -> TaskText:
-    """The pairs of the directions of a task, by name; of one direction, they are its text."""
+    """The text of a task with several directions, by name; for one direction, the text of that direction."""
     parts = {name: task_text(settings, request, training) for name, request in requests.items()}
     if len(parts) == 1:
         return next(iter(parts.values()))
@@ -110,7 +110,7 @@ def directions_text(
 
 def with_text(
     task: TaskText, objective: TaskObjectiveSettings, request: Request, training: FinetuneSettings
-) -> AuxiliaryText | TextAlone:
+) -> AuxiliaryText | ReplacementText:
     """A task's text and that of the request's corpus, which makes up the configured fraction of each batch."""
     text, share = OBJECTIVES[objective.kind].additional(objective, request, training), training.monolingual_fraction
-    return TextAlone(task, text) if share == 1.0 else AuxiliaryText(task, text, share)
+    return ReplacementText(task, text) if share == 1.0 else AuxiliaryText(task, text, share)

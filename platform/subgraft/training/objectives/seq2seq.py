@@ -1,4 +1,4 @@
-"""Shared by objectives of encoder-decoders: examples, batches, states, loss, and the view that trains generators."""
+"""The parts that objectives of encoder-decoders share: examples, batches, states, loss, and the generator's view."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from subgraft.modeling.sides import decoder_states_from_memory, encoder_states
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
 from subgraft.training.objectives.objective import (
     Body,
+    ExampleData,
     Examples,
-    OfExamples,
     PaddedBatch,
     TokenLoss,
     pad,
@@ -32,13 +32,13 @@ class Example:
     """One training example.
 
     Attributes:
-        source: encoder input, with special tokens.
-        target: labels, with special tokens.
-        start: first input of the decoder.
-        source_body: number of tokens of the source without special tokens.
-        target_body: number of tokens of the target without special tokens.
-        source_begins: number of special tokens before the source.
-        target_begins: number of special tokens before the target.
+        source: the encoder's input, with special tokens.
+        target: the labels, with special tokens.
+        start: the first input of the decoder.
+        source_body: the number of tokens of the source, without special tokens.
+        target_body: the number of tokens of the target, without special tokens.
+        source_begins: the number of special tokens before the source.
+        target_begins: the number of special tokens before the target.
     """
 
     source: list[int]
@@ -78,7 +78,7 @@ class Seq2SeqBatch(PaddedBatch):
         return len(self.labels), max(self.input_ids.shape[1], self.labels.shape[1])
 
 
-class Seq2SeqData(OfExamples[Example]):
+class Seq2SeqData(ExampleData[Example]):
     """Examples in padded batches: the data of a training."""
 
     def __init__(self, examples: Examples[Example], source_pad: int, target_pad: int) -> None:
@@ -102,26 +102,26 @@ class Seq2SeqStates:
     def __init__(
         self, model: PreTrainedModel, batch: Seq2SeqBatch, embedding_view: EmbeddingView, memory: Tensor | None = None
     ) -> None:
-        self._model, self._batch, self._lexicon, self._memory = model, batch, embedding_view, memory
+        self._model, self._batch, self._embedding_view, self._memory = model, batch, embedding_view, memory
 
     @cached_property
     def memory(self) -> Tensor:
         if self._memory is not None:
             return self._memory
-        inputs: dict[str, Any] = self._lexicon.read("encoder", self._batch.input_ids)
+        inputs: dict[str, Any] = self._embedding_view.read("encoder", self._batch.input_ids)
         return encoder_states(self._model, attention_mask=self._batch.attention_mask, **inputs)
 
     @cached_property
     def top(self) -> Tensor:
         memory, mask = self.memory, self._batch.attention_mask
-        inputs: dict[str, Any] = self._lexicon.read("decoder", self._batch.decoder_input_ids)
+        inputs: dict[str, Any] = self._embedding_view.read("decoder", self._batch.decoder_input_ids)
         return decoder_states_from_memory(self._model, memory, mask, **inputs)
 
     def of(self, name: SideName) -> Tensor:
         return self.memory if name == "encoder" else self.top
 
     def of_original(self, batch: Seq2SeqBatch) -> Seq2SeqStates:
-        memory = None if self._lexicon.extends("encoder") else self.memory
+        memory = None if self._embedding_view.extends("encoder") else self.memory
         return Seq2SeqStates(self._model, batch, ModelEmbeddings(self._model), memory)
 
 
@@ -143,7 +143,7 @@ def top_states(model: PreTrainedModel, batch: Seq2SeqBatch) -> Tensor:
 
 
 class Seq2SeqView:
-    """The view that trains generators, for either side; no tokens are hidden."""
+    """The view that trains generators for either side. No tokens are hidden."""
 
     def __init__(self, examples: Examples[Example], name: SideName, padding: tuple[int, int]) -> None:
         self.side = name
@@ -160,21 +160,21 @@ class Seq2SeqView:
 
     def body(self, example: Example) -> Body:
         if self.side == "decoder":
-            begins, size = example.target_begins, example.target_body
-            return Body(example.target[begins : begins + size], begins, len(example.target) - size)
-        begins, size = example.source_begins, example.source_body
-        return Body(example.source[begins : begins + size], begins, len(example.source) - size)
+            start, size = example.target_begins, example.target_body
+            return Body(example.target[start : start + size], start, len(example.target) - size)
+        start, size = example.source_begins, example.source_body
+        return Body(example.source[start : start + size], start, len(example.source) - size)
 
-    def rebuilt(self, example: Example, body: list[int]) -> Example:
+    def rebuild(self, example: Example, body: list[int]) -> Example:
         if self.side == "decoder":
-            begins, ends = example.target_begins, example.target_begins + example.target_body
-            target = example.target[:begins] + body + example.target[ends:]
+            start, end = example.target_begins, example.target_begins + example.target_body
+            target = example.target[:start] + body + example.target[end:]
             return replace(example, target=target, target_body=len(body))
-        begins, ends = example.source_begins, example.source_begins + example.source_body
-        source = example.source[:begins] + body + example.source[ends:]
+        start, end = example.source_begins, example.source_begins + example.source_body
+        source = example.source[:start] + body + example.source[end:]
         return replace(example, source=source, source_body=len(body))
 
-    def corrupted(self, example: Example, rng: np.random.Generator) -> Example:
+    def corrupt(self, example: Example, rng: np.random.Generator) -> Example:
         del rng
         return example
 
@@ -194,7 +194,7 @@ class Seq2SeqView:
 
 
 class Seq2SeqObjective(Seq2SeqData):
-    """An objective of an encoder-decoder; the last weights are selected. cut: sentences that do not fit and are cut."""
+    """An objective of an encoder-decoder; the last weights are selected. cut: the number of truncated sentences."""
 
     select: str | None = None
     lower_is_better = False

@@ -1,4 +1,4 @@
-"""Shared by objectives of single-stack models (encoder-only or decoder-only): examples, batches, states, loss."""
+"""The parts that objectives of single-stack models (encoder-only or decoder-only) share: examples, batches, loss."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from subgraft.modeling.next_sentence import next_sentence_parameters
 from subgraft.modeling.sides import stack_states
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
 from subgraft.training.objectives.objective import (
+    ExampleData,
     Examples,
-    OfExamples,
     PaddedBatch,
     States,
     TokenLoss,
@@ -29,7 +29,7 @@ from subgraft.training.objectives.objective import (
 
 @dataclass(frozen=True)
 class StackExample:
-    """Input tokens, and the label predicted from the state of each, or IGNORED."""
+    """Input tokens, and the label that is predicted from the state of each, or IGNORED."""
 
     tokens: list[int]
     labels: list[int]
@@ -39,7 +39,7 @@ class StackExample:
 class StackBatch(PaddedBatch):
     """A padded batch: input_ids, attention_mask, labels [B, T], labels IGNORED where nothing is predicted.
 
-    forwards: whether each token may see those before it alone.
+    forwards: whether each token may only see earlier ones.
     """
 
     forwards: ClassVar[bool] = False
@@ -65,16 +65,16 @@ def collate(examples: Sequence[StackExample], padding: int) -> StackBatch:
 
 
 class StackStates:
-    """The top states of a batch [B, T, d]. The stack reads the embeddings of the decoder side, by which it predicts."""
+    """The top states of a batch [B, T, d]. The stack reads and predicts with the embeddings of the decoder side."""
 
     def __init__(self, model: PreTrainedModel, batch: StackBatch, embedding_view: EmbeddingView) -> None:
-        self._model, self._batch, self._lexicon = model, batch, embedding_view
+        self._model, self._batch, self._embedding_view = model, batch, embedding_view
 
     @cached_property
     def top(self) -> Tensor:
-        inputs = self._lexicon.read("decoder", self._batch.input_ids)
-        more = family_of(self._model).forwards_inputs if self._batch.forwards else {}
-        return stack_states(self._model, layer=None, **self._batch.inputs, **inputs, **more)
+        inputs = self._embedding_view.read("decoder", self._batch.input_ids)
+        forwards_inputs = family_of(self._model).forwards_inputs if self._batch.forwards else {}
+        return stack_states(self._model, layer=None, **self._batch.inputs, **inputs, **forwards_inputs)
 
     def of(self, name: SideName) -> Tensor:
         del name
@@ -87,22 +87,22 @@ class StackStates:
 class StackLoss(TokenLoss):
     """The loss of a single-stack model, over the tokens to predict.
 
-    forwards: as of its batches.
+    forwards: whether tokens in its batches may only see earlier ones.
     """
 
     forwards: ClassVar[bool] = False
 
     def used(self) -> Iterable[nn.Parameter]:
-        """All but a head for next sentences, and the layers that only batches of the other direction use."""
-        of_others = family_of(self.model).unused_parameters(self.model, forwards=self.forwards)
-        unused = {id(parameter) for parameter in (*next_sentence_parameters(self.model), *of_others)}
+        """All parameters except a head for next sentences and layers that only batches of the other direction use."""
+        other_direction = family_of(self.model).unused_parameters(self.model, forwards=self.forwards)
+        unused = {id(parameter) for parameter in (*next_sentence_parameters(self.model), *other_direction)}
         return [parameter for parameter in self.parameters() if id(parameter) not in unused]
 
     def states(self, batch: StackBatch, embedding_view: EmbeddingView) -> StackStates:
         return StackStates(self.model, batch, embedding_view)
 
 
-class StackObjective(OfExamples[StackExample]):
+class StackObjective(ExampleData[StackExample]):
     """An objective of a single-stack model; the last weights are selected."""
 
     select: str | None = None
@@ -139,7 +139,7 @@ class StackView:
     def original(self, index: int, epoch: int) -> StackExample:
         return self._examples.example(index, epoch)
 
-    def corrupted(self, example: StackExample, rng: np.random.Generator) -> StackExample:
+    def corrupt(self, example: StackExample, rng: np.random.Generator) -> StackExample:
         del rng
         return example
 

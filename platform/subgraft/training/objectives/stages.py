@@ -1,6 +1,6 @@
-"""A pretraining in stages of other lengths or batch sizes (ERNIE 3; Sun et al., 2021, section 3.3.2).
+"""Pretraining in stages with different lengths or batch sizes (ERNIE 3; Sun et al., 2021, section 3.3.2).
 
-Text is cut into examples for each length; the loss is the same in all stages.
+Text is cut into examples for each length. The loss is the same in all stages.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from subgraft.training.streams import StreamedData
 
 
 class Stages:
-    """Data of stages, numbered one after another.
+    """The data of several stages, whose examples are numbered stage after stage.
 
-    stages: of each the number of updates before it, its settings, and its data.
+    stages: for each stage, the number of updates before it, its settings, and its data.
     """
 
     def __init__(self, stages: Sequence[tuple[int, TrainingSettings, Data]]) -> None:
@@ -49,8 +49,10 @@ class Stages:
 class ObjectivesInStages(NamedTuple):
     """The data of a pretraining on one objective or several, by kind.
 
-    data: the examples of all stages.  longest: the objectives at the largest length.  of_loss: those whose losses and
-    memories serve all lengths, because they have the most streams.
+    Attributes:
+        data: The examples of all stages.
+        longest: The objectives at the largest length.
+        of_loss: The objectives with the most streams, whose losses and memories are used for all lengths.
     """
 
     data: Data
@@ -61,32 +63,32 @@ class ObjectivesInStages(NamedTuple):
 def in_stages(
     objectives: Sequence[ObjectiveSettings], training: PretrainSettings, request: Request
 ) -> ObjectivesInStages:
-    """The objectives on text that is cut into examples of each length of the training."""
+    """The objectives for all lengths of the training, with text that is cut into examples of each length."""
     lengths = sorted({settings.max_length for _, settings in training.stages})
     by_length = {length: objectives_of(objectives, of_length(request, length)) for length in lengths}
-    mixed = {length: _in_turn(objectives, each) for length, each in by_length.items()}
-    data: Data = mixed[training.max_length]
+    data_by_length = {length: _mix(objectives, each) for length, each in by_length.items()}
+    data: Data = data_by_length[training.max_length]
     if training.length_schedule or (training.batch_size_schedule and len(objectives) > 1):
-        data = Stages([(step, own, mixed[own.max_length]) for step, own in training.stages])
-    several = by_length.values()
+        data = Stages([(step, own, data_by_length[own.max_length]) for step, own in training.stages])
+    all_lengths = by_length.values()
     of_loss: dict[str, Objective] = {
-        each.kind: max((of_kind[each.kind] for of_kind in several), key=_streams) for each in objectives
+        each.kind: max((of_kind[each.kind] for of_kind in all_lengths), key=_stream_count) for each in objectives
     }
     return ObjectivesInStages(data, by_length[training.longest], of_loss)
 
 
 def of_length(request: Request, length: int) -> Request:
-    """The request for examples of at most so many tokens."""
+    """The request for examples of at most `length` tokens."""
     return replace(request, training=request.training.model_copy(update={"max_length": length}))
 
 
-def _in_turn(settings: Sequence[ObjectiveSettings], objectives: Mapping[str, Objective]) -> Data:
-    """The examples of one objective, or of several in turn."""
+def _mix(settings: Sequence[ObjectiveSettings], objectives: Mapping[str, Objective]) -> Data:
+    """The examples of one objective, or a mixture of several."""
     if len(settings) == 1:
         return objectives[settings[0].kind]
     weights: dict[str, float] = {each.kind: each.weight for each in settings}
     return Mixture(objectives, weights, {each.kind: each.from_step for each in settings})
 
 
-def _streams(objective: Objective) -> int:
+def _stream_count(objective: Objective) -> int:
     return objective.plan.width if isinstance(objective, StreamedData) else 0

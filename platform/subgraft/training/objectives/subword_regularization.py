@@ -1,4 +1,4 @@
-"""Subword regularisation: texts that are segmented at random in every epoch."""
+"""Subword regularisation: texts are segmented at random in every epoch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from subgraft.subwords.vocabulary.sampling import Sampler
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 # The number of texts from which the growth of sampled segmentations is estimated.
-_MEASURED = 500
+_SAMPLE_SIZE = 500
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class Subwords:
 class SampledSubwords(Subwords):
     """Texts segmented at random as a function of (seed, epoch, index).
 
-    plain: the deterministic segmentation, at most `room` tokens each; it replaces samples longer than `room`, so that
-    sampling never truncates a sentence.
+    plain: the deterministic segmentation, of at most `room` tokens each. It replaces samples of more than `room`
+    tokens, so that sampling never truncates a sentence.
     """
 
     texts: Sequence[str]
@@ -70,6 +70,6 @@ class SampledSubwords(Subwords):
 
     @cached_property
     def growth(self) -> float:
-        measured = range(min(_MEASURED, len(self.plain)))
-        plain = int(self.plain.lengths[: len(measured)].sum())
-        return max(1.0, sum(len(self.at(index, 0)) for index in measured) / max(plain, 1))
+        sample = range(min(_SAMPLE_SIZE, len(self.plain)))
+        plain = int(self.plain.lengths[: len(sample)].sum())
+        return max(1.0, sum(len(self.at(index, 0)) for index in sample) / max(plain, 1))

@@ -1,7 +1,7 @@
 """Target sampling: the softmax of a batch covers only some tokens of a large vocabulary, the candidates.
 
-The loss then depends on the targets of the whole micro-batch, over all workers, which share the same candidates. Dev
-scores always use the whole vocabulary.
+The loss then depends on the targets of the complete micro-batch, because all workers share the same candidates. Dev
+scores always use the complete vocabulary.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from transformers import PreTrainedModel
 from subgraft.config.training import NearestTargets, NoiseContrastive, TargetSamplingSettings, UniformTargets
 from subgraft.modeling.sides import side
 from subgraft.training.objectives.cross_entropy import linear_cross_entropy, linear_loss
-from subgraft.training.objectives.distributed import Workers, gathered, marked_anywhere
+from subgraft.training.objectives.distributed import Workers, gather_rows, logical_or_over_workers
 from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings, counted_states
 from subgraft.training.objectives.logit_slices import slice_rows
 from subgraft.training.objectives.objective import ObjectiveLoss
@@ -36,7 +36,8 @@ class SampledBatch:
         batch: the batch of the objective.
         candidates: ids [C], ascending, including all targets.
         noise: bool [C], which of them are noise samples, for noise-contrastive estimation; None for a softmax.
-        weights: float [C], the logarithm of the number of tokens that each represents in the softmax; None: one each.
+        weights: float [C], the logarithm of the number of tokens that each represents in the softmax; None if each
+            represents itself.
     """
 
     batch: Any
@@ -67,19 +68,19 @@ class SampledTables(ModelEmbeddings):
         self._candidates, self._noise, self._weights = batch.candidates, batch.noise, batch.weights
 
     def cross_entropy(self, states: Tensor, labels: Tensor, label_smoothing: float) -> Tensor:
-        decoder, chosen = self._decoder, self._candidates
+        decoder, candidates = self._decoder, self._candidates
         assert decoder.output is not None
-        picked, gold = counted_states(states, labels, decoder)
-        rows = decoder.output.weight.index_select(0, chosen)
-        bias = None if decoder.bias is None else decoder.bias.reshape(-1).index_select(0, chosen)
-        places = torch.searchsorted(chosen, gold)
+        hidden, gold = counted_states(states, labels, decoder)
+        rows = decoder.output.weight.index_select(0, candidates)
+        bias = None if decoder.bias is None else decoder.bias.reshape(-1).index_select(0, candidates)
+        classes = torch.searchsorted(candidates, gold)
         if self._noise is not None:
-            return linear_noise_contrast(picked, rows, bias, places, self._noise, decoder.cap)
-        return linear_cross_entropy(picked, rows, bias, places, label_smoothing, decoder.cap, self._weights)
+            return linear_noise_contrast(hidden, rows, bias, classes, self._noise, decoder.cap)
+        return linear_cross_entropy(hidden, rows, bias, classes, label_smoothing, decoder.cap, self._weights)
 
 
 class SampledLoss(ObjectiveLoss):
-    """A `TokenLoss` or a mixture of them, over a batch's candidates if it has some, else over the vocabulary."""
+    """A `TokenLoss` or a mixture of such losses, over a batch's candidates if it has some, else over the vocabulary."""
 
     def __init__(self, loss: Any) -> None:
         super().__init__()
@@ -106,21 +107,21 @@ class TargetSampling(ABC):
         self._counts: list[int] = []
 
     def prepare(self, batches: Sequence[Any], step: int, workers: Workers) -> list[SampledBatch]:
-        """The batches with candidates, which are equal on all workers."""
-        targets = marked_anywhere(torch.stack([self._marks([batch.labels]) for batch in batches]), workers)
+        """Add candidates, which are equal on all workers, to batches."""
+        targets = logical_or_over_workers(torch.stack([self._marks([batch.labels]) for batch in batches]), workers)
         sampled = [
-            self._sampled(batch, marks, np.random.default_rng([self._seed, step, place]))
-            for place, (batch, marks) in enumerate(zip(batches, targets, strict=True))
+            self._sample_candidates(batch, marks, np.random.default_rng([self._seed, step, index]))
+            for index, (batch, marks) in enumerate(zip(batches, targets, strict=True))
         ]
         self._counts = [len(each.candidates) for each in sampled]
         return sampled
 
     @abstractmethod
-    def _sampled(self, batch: Any, targets: Tensor, rng: np.random.Generator) -> SampledBatch:
-        """A batch with candidates. targets: bool [V], those of the whole micro-batch."""
+    def _sample_candidates(self, batch: Any, targets: Tensor, rng: np.random.Generator) -> SampledBatch:
+        """Add candidates to a batch. targets: bool [V], the targets of the complete micro-batch."""
 
     def look_ahead(self, batches: Iterable[Any], workers: Workers) -> None:  # noqa: B027
-        """By default nothing is done."""
+        """Do nothing by default."""
 
     def measured(self) -> dict[str, float]:
         """The average number of candidates of the last update's micro-batches."""
@@ -130,10 +131,10 @@ class TargetSampling(ABC):
         return {}
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:  # noqa: B027
-        """By default there is no state: samples are a function of (seed, step)."""
+        """Do nothing by default: samples are a function of (seed, step), so there is no state."""
 
-    def _with_drawn(self, batch: Any, certain: Tensor, count: int, rng: np.random.Generator) -> SampledBatch:
-        """The batch with certain candidates, bool [V], and some of the others, each of which counts for several."""
+    def _with_samples(self, batch: Any, certain: Tensor, count: int, rng: np.random.Generator) -> SampledBatch:
+        """Add to a batch certain candidates, bool [V], and samples of the other tokens, weighted to represent all."""
         others = (~certain).nonzero().flatten()
         if not count or not len(others):
             return SampledBatch(batch, certain.nonzero().flatten())
@@ -145,7 +146,7 @@ class TargetSampling(ABC):
         return SampledBatch(batch, candidates, weights=weights[candidates])
 
     def _marks(self, labels: Iterable[Tensor]) -> Tensor:
-        """Bool [V], the tokens among the labels."""
+        """The tokens among the labels, bool [V]."""
         marks = torch.zeros(self._vocabulary, dtype=torch.bool)
         for each in labels:
             marks[each[each != IGNORED]] = True
@@ -155,27 +156,27 @@ class TargetSampling(ABC):
 class NearestSampling(TargetSampling):
     """Candidates are the targets and the nearest tokens of each (Zheng et al., EMNLP 2021, algorithm 2).
 
-    The nearest tokens alone give a biased softmax. With samples of the other tokens, weighted to represent all of them,
-    its denominator is unbiased (Mussmann, Levy and Ermon, UAI 2017).
+    With the nearest tokens alone the softmax is biased. With samples of the other tokens, weighted to represent all of
+    them, its denominator is unbiased (Mussmann, Levy and Ermon, UAI 2017).
     """
 
     def __init__(self, settings: NearestTargets, model: PreTrainedModel, seed: int) -> None:
         super().__init__(model, seed)
         self.every = settings.rebuild_every
         self._neighbours = min(settings.neighbours, self._vocabulary)
-        self._drawn = settings.drawn
-        self._index = NearestTokens.none()
+        self._sample_count = settings.drawn
+        self._index = NearestTokens.empty()
 
     def look_ahead(self, batches: Iterable[Any], workers: Workers) -> None:
         """Find the nearest tokens of the targets of these batches; each worker searches a share of the targets."""
-        targets = marked_anywhere(self._marks(batch.labels for batch in batches), workers)
+        targets = logical_or_over_workers(self._marks(batch.labels for batch in batches), workers)
         with workers.gathered_parameters():
-            self._index = NearestTokens.searched(
+            self._index = NearestTokens.search(
                 self._output.weight.detach(), targets.nonzero().flatten(), self._neighbours, workers
             )
 
-    def _sampled(self, batch: Any, targets: Tensor, rng: np.random.Generator) -> SampledBatch:
-        return self._with_drawn(batch, targets | self._index.around(targets), self._drawn, rng)
+    def _sample_candidates(self, batch: Any, targets: Tensor, rng: np.random.Generator) -> SampledBatch:
+        return self._with_samples(batch, targets | self._index.neighbours_of(targets), self._sample_count, rng)
 
     def state(self) -> dict[str, Tensor]:
         return self._index.tensors
@@ -189,21 +190,21 @@ class UniformSampling(TargetSampling):
 
     def __init__(self, settings: UniformTargets | NoiseContrastive, model: PreTrainedModel, seed: int) -> None:
         super().__init__(model, seed)
-        self._drawn = min(settings.drawn, self._vocabulary)
+        self._sample_count = min(settings.drawn, self._vocabulary)
 
-    def _sampled(self, batch: Any, targets: Tensor, rng: np.random.Generator) -> SampledBatch:
+    def _sample_candidates(self, batch: Any, targets: Tensor, rng: np.random.Generator) -> SampledBatch:
         return SampledBatch(batch, (targets | self._draw(rng)).nonzero().flatten())
 
     def _draw(self, rng: np.random.Generator) -> Tensor:
         marks = torch.zeros(self._vocabulary, dtype=torch.bool)
-        marks[rng.choice(self._vocabulary, self._drawn, replace=False)] = True
+        marks[rng.choice(self._vocabulary, self._sample_count, replace=False)] = True
         return marks
 
 
 class NoiseSampling(UniformSampling):
     """Noise-contrastive estimation: classify targets against uniform samples."""
 
-    def _sampled(self, batch: Any, targets: Tensor, rng: np.random.Generator) -> SampledBatch:
+    def _sample_candidates(self, batch: Any, targets: Tensor, rng: np.random.Generator) -> SampledBatch:
         noise = self._draw(rng)
         candidates = (targets | noise).nonzero().flatten()
         return SampledBatch(batch, candidates, noise[candidates])
@@ -230,25 +231,31 @@ def linear_noise_contrast(
 ) -> Tensor:
     """The loss of N targets among C tokens, summed, in nats.
 
-    hidden [N, d], weight [C, d], bias [C] or None, labels [N]; noise [C] bool, the noise samples.
+    Args:
+        hidden: states [N, d].
+        weight: output projection [C, d].
+        bias: [C] or None.
+        labels: indices of the targets among the C tokens [N].
+        noise: bool [C], which tokens are noise samples.
+        cap: c if logits x become c * tanh(x / c).
     """
     return linear_loss(hidden, weight, bias, labels, partial(_loss_and_gradient, noise=noise), cap)
 
 
 def _loss_and_gradient(logits: Tensor, labels: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    drawn = noise.to(logits.dtype)
-    odds = logits - math.log(float(drawn.sum()))
+    is_noise = noise.to(logits.dtype)
+    odds = logits - math.log(float(is_noise.sum()))
     gold = odds.gather(1, labels[:, None])
-    loss = (softplus(odds) * drawn).sum() - logsigmoid(gold).sum()
-    gradient = odds.sigmoid_().mul_(drawn)
+    loss = (softplus(odds) * is_noise).sum() - logsigmoid(gold).sum()
+    gradient = odds.sigmoid_().mul_(is_noise)
     gradient.scatter_add_(1, labels[:, None], -(-gold).sigmoid())
     return loss, gradient
 
 
-# The nearest tokens of some tokens: those whose rows of a table have the largest inner products with theirs.
+# The nearest tokens of a token: those whose rows of a table have the largest inner products with its row.
 #
-# The search is exact, by products of blocks of rows with the whole table, and only for the requested tokens:
-# neighbours of all tokens of a large vocabulary cost more than hundreds of steps save
+# The search is exact, by products of blocks of rows with the complete table, and only for the requested tokens: to find
+# the neighbours of all tokens of a large vocabulary takes longer than hundreds of steps save
 # (benchmarks/target_sampling.py). An index over the table (faiss) took two to three times as long for the same result.
 
 
@@ -260,33 +267,33 @@ class NearestTokens:
     neighbours: Tensor
 
     @classmethod
-    def none(cls) -> NearestTokens:
+    def empty(cls) -> NearestTokens:
         """An empty index."""
         return cls(torch.zeros(0, dtype=torch.int32), torch.zeros(0, 0, dtype=torch.int32))
 
     @classmethod
-    def searched(cls, table: Tensor, tokens: Tensor, count: int, workers: Workers) -> NearestTokens:
+    def search(cls, table: Tensor, tokens: Tensor, count: int, workers: Workers) -> NearestTokens:
         """The `count` nearest tokens of each of the tokens [m], by embeddings [V, d].
 
         Every worker searches a share of the tokens. All workers get the same result, to the bit, on any device.
         """
-        own = tokens[workers.rank :: workers.world].to(table.device)
-        neighbours = gathered(nearest(table, own, count).int(), len(tokens), workers.device)
+        local_tokens = tokens[workers.rank :: workers.world].to(table.device)
+        neighbours = gather_rows(nearest(table, local_tokens, count).int(), len(tokens), workers.device)
         return cls(tokens.int(), neighbours.cpu())
 
     @property
     def tensors(self) -> dict[str, Tensor]:
         return {"tokens": self.tokens, "neighbours": self.neighbours}
 
-    def around(self, marks: Tensor) -> Tensor:
-        """Bool [V], the nearest tokens of marked ones, bool [V]. Raises ValueError for a token outside the index."""
-        known = torch.zeros_like(marks)
-        known[self.tokens] = True
-        if bool((marks & ~known).any()):
+    def neighbours_of(self, marks: Tensor) -> Tensor:
+        """The nearest tokens, bool [V], of marked tokens, bool [V]. Raises ValueError for a token outside the index."""
+        is_indexed = torch.zeros_like(marks)
+        is_indexed[self.tokens] = True
+        if bool((marks & ~is_indexed).any()):
             raise ValueError("a target whose nearest tokens were not searched")
-        near = torch.zeros_like(marks)
-        near[self.neighbours[marks[self.tokens]].flatten()] = True
-        return near
+        is_neighbour = torch.zeros_like(marks)
+        is_neighbour[self.neighbours[marks[self.tokens]].flatten()] = True
+        return is_neighbour
 
 
 @torch.no_grad()

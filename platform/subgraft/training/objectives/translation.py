@@ -23,7 +23,7 @@ from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import fast_translator
 from subgraft.modeling.families import SequenceFormat
-from subgraft.modeling.inference.search import AT_ONCE
+from subgraft.modeling.inference.search import DEFAULT_BATCH_SIZE
 from subgraft.modeling.inference.translate import Translator, translator_of
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.dev_scores import dev_engine
@@ -41,17 +41,17 @@ from subgraft.training.objectives.seq2seq import (
 from subgraft.training.objectives.subword_regularization import Sampling, Subwords
 from subgraft.training.objectives.whole_examples import BATCH_TOKENS, WholeExamples, label_nats
 
-# Greedy output of more than this many times the bytes of its source is cut while training is watched.
+# For dev scores, greedy output is cut off at this many bytes per byte of its source.
 DEV_LENGTH_RATIO = 2.5
 
 
 class Translation:
     """Examples of a parallel corpus in the sequence format of the model's family, truncated to max_length tokens.
 
-    With `sampling`, text is segmented again in every epoch; lengths, and so batches, are those of the plain
+    With `sampling`, text is segmented again in every epoch. Lengths, and so batches, are those of the plain
     segmentation.
 
-    cut: number of truncated pairs. It depends on the vocabulary, so records should include it.
+    cut: the number of truncated pairs, which depends on the vocabulary, so records should include it.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Translation:
 
     @property
     def lengths(self) -> np.ndarray:
-        """The cost of each pair [n], computed on access, because batch plans may keep it in a file."""
+        """The cost of each pair [n], computed on access, because batch plans may store it in a file."""
         sources, targets = self._plain
         by_characters = self._batch_unit == "characters"
         lengths: np.ndarray = np.maximum(*self._characters) if by_characters else sources.longer(targets)
@@ -90,7 +90,7 @@ class Translation:
 
     @property
     def whole_targets(self) -> np.ndarray:
-        """Which pairs have a complete target, not truncated [n]."""
+        """Which pairs have an untruncated target [n]."""
         return self._plain[1].whole
 
     def example(self, index: int, epoch: int) -> Example:
@@ -101,7 +101,7 @@ class Translation:
 class ReferenceScores:
     """Bits per character of dev references, and BLEU and chrF of outputs.
 
-    Bits leave out references that are truncated, whose number is reported; BLEU and chrF are of all.
+    Bits per character exclude truncated references, whose number is reported; BLEU and chrF include all segments.
     """
 
     def __init__(
@@ -113,25 +113,25 @@ class ReferenceScores:
         training: TrainingSettings,
         language: str,
     ) -> None:
-        """whole: which references are not truncated [n].  references: the sentences of each."""
+        """whole: which references are not truncated [n].  references: the sentences of each reference."""
         self._model, self._limit, self._precision = bundle.model, bundle.max_positions, training.precision
         self._whole = WholeExamples(data, whole, max(training.batch_size, self._limit))
         self._references, self._language = references, language
 
     def require_any_whole(self) -> None:
         """Raises UserError if no reference fits."""
-        if not len(self._whole.places):
+        if not len(self._whole.indices):
             raise UserError(
                 f"no dev reference fits into the {self._limit} tokens that the model takes",
                 hint="Give a model of more positions (model.max_positions), or dev references of fewer tokens.",
             )
 
     def __call__(self, outputs: Callable[[], Sequence[str]]) -> dict[str, float]:
-        """outputs: writes a text for each reference, on one line."""
+        """outputs: generates a text for each reference, on one line."""
         whole, device = self._whole, next(self._model.parameters()).device
-        characters = sum(count_characters(self._references[place]) for place in whole.places.tolist())
+        characters = sum(count_characters(self._references[index]) for index in whole.indices.tolist())
         nats = whole.total(partial(token_loss, self._model), device, self._precision)
-        left_out = len(self._references) - len(whole.places)
+        left_out = len(self._references) - len(whole.indices)
         references = list(map(" ".join, self._references))
         scores = corpus_scores(outputs(), references, self._language, ["BLEU", "chrF"])
         return {
@@ -175,7 +175,7 @@ class DevScores:
         return self._scores(self._outputs)
 
     def _outputs(self) -> list[str]:
-        return texts_by_worker(self._sources, self._source_lengths, AT_ONCE, self._translator(), self._model)
+        return texts_by_worker(self._sources, self._source_lengths, DEFAULT_BATCH_SIZE, self._translator(), self._model)
 
     def _source_lengths(self) -> list[int]:
         tokens = self._bundle.encoder.encode_batch(self._sources)
@@ -216,17 +216,17 @@ class TranslationObjective(Seq2SeqObjective):
 
 
 class TaskPairs(Seq2SeqData):
-    """The pairs of a finetuning: those of its task, or synthetic ones."""
+    """Pairs for finetuning: those of the task, or synthetic ones."""
 
     def __init__(
-        self, settings: TranslationSettings, request: Request, training: FinetuneSettings, *, counted: bool = True
+        self, settings: TranslationSettings, request: Request, training: FinetuneSettings, *, limited: bool = True
     ) -> None:
-        """counted: whether the limit `training.max_train_examples` applies to these pairs."""
+        """limited: whether the limit `training.max_train_examples` applies to these pairs."""
         del settings
         bundle, pairs = request.bundle, request.corpus.text_pairs("train")
-        places = selected_examples(len(pairs), training, request.seed) if counted else None
-        if places is not None:
-            pairs = pairs.take(places)
+        indices = selected_examples(len(pairs), training, request.seed) if limited else None
+        if indices is not None:
+            pairs = pairs.take(indices)
         form, limit = bundle.sequence_format(request.languages), training.max_length
         examples = Translation(pairs, bundle.encoder, bundle.decoder, form, limit, training.batch_unit)
         super().__init__(examples, *bundle.padding)
@@ -249,7 +249,7 @@ def reference_nats(
     languages: Languages,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """The index of each pair whose reference is not truncated, and the nats of its tokens and its end; by length.
+    """The index of each pair with an untruncated reference, and the nats of its tokens and its end, ordered by length.
 
     Long sources are truncated, as in generation.
     """

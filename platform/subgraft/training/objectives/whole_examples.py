@@ -19,7 +19,7 @@ from subgraft.training.objectives.cross_entropy import linear_log_likelihood
 from subgraft.training.objectives.distributed import sums_over_batches
 from subgraft.training.objectives.embedding_view import IGNORED, counted_states
 
-# Tokens of a batch, including padding, that fit on a GPU of a few gigabytes.
+# The number of tokens of a batch, including padding, that fit into a few gigabytes of GPU memory.
 BATCH_TOKENS = 4000
 
 
@@ -35,29 +35,29 @@ class Batched(Protocol):
 class WholeExamples:
     """The examples that fit into the model's positions.
 
-    places: their indices among all examples [m].
+    indices: the indices of these among all examples [m].
     """
 
     def __init__(self, examples: Batched, whole: np.ndarray, batch_size: int) -> None:
-        """whole: which examples are not truncated [n].  batch_size: limit of a batch's cost."""
-        self.places = np.flatnonzero(whole)
+        """whole: which examples are not truncated [n].  batch_size: the maximum cost of a batch."""
+        self.indices = np.flatnonzero(whole)
         self._examples = examples
-        self._plan = BatchPlan(examples.lengths[self.places], batch_size, seed=0)
+        self._plan = BatchPlan(examples.lengths[self.indices], batch_size, seed=0)
 
     def batches(self, device: torch.device) -> Iterator[tuple[np.ndarray, Any]]:
         """Batches with the indices of their examples, ordered by length."""
-        for chosen in self._plan.epoch(0):
-            places = self.places[chosen]
-            yield places, self._batch(places, device)
+        for batch in self._plan.epoch(0):
+            indices = self.indices[batch]
+            yield indices, self._batch(indices, device)
 
     @torch.no_grad()
     def total(self, loss: Callable[[Any], Tensor], device: torch.device, precision: Precision) -> float:
         """The sum of the loss over all batches, of which each worker computes its share."""
 
-        def value(chosen: np.ndarray) -> tuple[float]:
-            batch = self._batch(self.places[chosen], device)
+        def value(batch: np.ndarray) -> tuple[float]:
+            loaded = self._batch(self.indices[batch], device)
             with autocast(device, precision):
-                return (float(loss(batch)),)
+                return (float(loss(loaded)),)
 
         return sums_over_batches(self._plan.epoch(0), value, device)[0]
 
@@ -76,17 +76,17 @@ class WholeExamples:
         """
         model.train(False)
         done = 0
-        for places, batch in self.batches(next(model.parameters()).device):
+        for indices, batch in self.batches(next(model.parameters()).device):
             with torch.inference_mode():
                 nats = token_nats(batch).double().cpu().numpy()
             lengths = (batch.labels != IGNORED).sum(dim=1).tolist()
-            yield from zip(places.tolist(), np.split(nats, np.cumsum(lengths)[:-1]), strict=True)
-            done += len(places)
+            yield from zip(indices.tolist(), np.split(nats, np.cumsum(lengths)[:-1]), strict=True)
+            done += len(indices)
             if progress is not None:
-                progress(done, len(self.places), "sentences")
+                progress(done, len(self.indices), "sentences")
 
-    def _batch(self, places: np.ndarray, device: torch.device) -> Any:
-        return self._examples.batch(places, 0).to(device)
+    def _batch(self, indices: np.ndarray, device: torch.device) -> Any:
+        return self._examples.batch(indices, 0).to(device)
 
 
 def label_nats(model: PreTrainedModel, top: Tensor, labels: Tensor) -> Tensor:

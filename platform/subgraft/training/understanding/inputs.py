@@ -1,4 +1,4 @@
-"""Texts as the rows that a model with a head reads, and rows as batches."""
+"""Encodes texts as the rows that a model with a head reads, and collates rows into batches."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Row(NamedTuple):
 
     Attributes:
         tokens: int32 [T].
-        second: where a second text begins; T where there is one text.
-        characters: of its texts.
-        cut: whether a text lacks its end.
-        entities: the places of tokens that a model reads with an entity, and these.
-        own: how many of the last tokens are a third segment.
+        second: the position where the second text starts; T if there is only one text.
+        characters: the number of characters of its texts.
+        cut: whether a text is truncated.
+        entities: pairs of a token's position and the entity that the model reads there.
+        own: the number of tokens at the end that are a third segment.
     """
 
     tokens: np.ndarray
@@ -52,13 +52,13 @@ class Row(NamedTuple):
     @property
     def types(self) -> np.ndarray:
         """The text of each token [T], 0 or 1; 2 for tokens that are a third segment."""
-        places, size = np.arange(len(self.tokens)), len(self.tokens)
-        return np.where(places >= size - self.own, 2, places >= self.second).astype(np.int32)
+        positions, size = np.arange(len(self.tokens)), len(self.tokens)
+        return np.where(positions >= size - self.own, 2, positions >= self.second).astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledExample:
-    """An example: one row, or one for each candidate; and the target, of a type that its task defines, if known."""
+    """An example: one row, or one for each candidate, and the target, whose type its task defines, if it is known."""
 
     rows: tuple[Row, ...]
     target: Any = None
@@ -73,9 +73,12 @@ class LabelledExample:
 class LabelledBatch(PaddedBatch):
     """Padded rows, example after example.
 
-    input_ids, attention_mask, token_type_ids: [R, T].  entity_ids: the entity of each token [R, T], or NO_ENTITY.
-    labels: of a shape that the task defines.  rows: how many rows each example has [B].  counted: how many predictions
-    the loss is a sum over [].
+    Attributes:
+        input_ids, attention_mask, token_type_ids: [R, T].
+        entity_ids: the entity of each token, or NO_ENTITY [R, T].
+        labels: the targets, in a shape that the task defines.
+        rows: the number of rows of each example [B].
+        counted: the number of predictions that the loss sums over, a scalar.
     """
 
     input_ids: Tensor
@@ -101,22 +104,22 @@ def collate(examples: Sequence[LabelledExample], padding: int, labels: Tensor, c
     tokens, mask = pad_with_mask([row.tokens for row in rows], padding)
     types = pad([row.types for row in rows], 0)
     entities = torch.full_like(tokens, NO_ENTITY)
-    for place, row in enumerate(rows):
-        for at, entity in row.entities:
-            entities[place, at] = entity
+    for number, row in enumerate(rows):
+        for position, entity in row.entities:
+            entities[number, position] = entity
     sizes = torch.tensor([len(example.rows) for example in examples])
     return LabelledBatch(tokens, mask, types, entities, labels, sizes, torch.tensor(counted))
 
 
 @dataclass(frozen=True)
 class TextEncoder:
-    """How texts become rows.
+    """Encodes texts as rows.
 
     Attributes:
-        tokenizer: Of the texts.
+        tokenizer: The tokenizer of the texts.
         layout: The special tokens around them.
-        longest: A row's limit in tokens.
-        padding: The id that pads rows.
+        longest: The maximum length of a row in tokens.
+        padding: The padding id.
         entities: The ids of the entities that the model reads, by name.
     """
 
@@ -128,23 +131,23 @@ class TextEncoder:
 
     @classmethod
     def of(cls, bundle: Bundle, languages: Languages | None, longest: int | None = None) -> TextEncoder:
-        """longest: a limit below the model's own; by default that of the finetuning, if the model has it recorded."""
-        known = longest or longest_input(bundle.model.config.to_dict()) or bundle.max_positions
-        limit = min(known, bundle.max_positions)
+        """The encoder of a model. longest: a limit below the model's; by default that of its finetuning, if any."""
+        longest_known = longest or longest_input(bundle.model.config.to_dict()) or bundle.max_positions
+        limit = min(longest_known, bundle.max_positions)
         configured = bundle.model.config.pad_token_id
         padding = bundle.padding[0] if configured is None else configured
         return cls(bundle.encoder, bundle.input_layout(languages), limit, padding, EntityTable.of(bundle.model).ids)
 
     @property
     def reads_forwards(self) -> bool:
-        """Whether a token's state depends only on what is before it, as in a decoder alone."""
+        """Whether a token's state depends only on earlier tokens, as in a decoder-only model."""
         return not self.layout.end
 
     def singles(self, texts: Sequence[str]) -> Iterator[Row]:
         """The row of each text."""
         encoded = encode(texts, self.tokenizer)
-        for place, characters in enumerate(encoded.characters.tolist()):
-            yield self.single(encoded.sequences[place], characters)
+        for index, characters in enumerate(encoded.characters.tolist()):
+            yield self.single(encoded.sequences[index], characters)
 
     def single(self, ids: Sequence[int], characters: int) -> Row:
         """The row of a text's tokens."""
@@ -154,38 +157,38 @@ class TextEncoder:
     def pairs(self, firsts: Sequence[str], seconds: Sequence[str]) -> Iterator[Row]:
         """The row of each pair of texts."""
         encoded = encode(firsts, self.tokenizer), encode(seconds, self.tokenizer)
-        for place, characters in enumerate((encoded[0].characters + encoded[1].characters).tolist()):
-            first, second = (side.sequences[place] for side in encoded)
+        for index, characters in enumerate((encoded[0].characters + encoded[1].characters).tolist()):
+            first, second = (side.sequences[index] for side in encoded)
             laid = self.layout.pair(first, second, self.longest)
             yield Row.of(laid, characters, laid.lengths != (len(first), len(second)))
 
     def rows(self, inputs: Sequence[str | tuple[str, str]]) -> Iterator[Row]:
         """The row of each text or pair of texts."""
         singles = self.singles([each for each in inputs if isinstance(each, str)])
-        firsts, seconds = ([each[at] for each in inputs if not isinstance(each, str)] for at in (0, 1))
+        firsts, seconds = ([each[side] for each in inputs if not isinstance(each, str)] for side in (0, 1))
         pairs = self.pairs(firsts, seconds)
         return (next(singles if isinstance(each, str) else pairs) for each in inputs)
 
     def with_ends(self, texts: Sequence[str]) -> Iterator[tuple[list[int], list[int]]]:
-        """The tokens of each text, and where each ends in it, in characters from 0, never falling."""
+        """The tokens of each text, and the end of each token in the text, in characters from 0, never decreasing."""
         for chunk in chunks(texts):
             for text, (ids, ends) in zip(chunk, self.tokenizer.encode_with_ends(chunk), strict=True):
                 yield ids, _with_accents(text, list(accumulate(ends, max, initial=0))[1:])
 
 
 def _with_accents(text: str, ends: list[int]) -> list[int]:
-    """Ends after the accents of their last character: where accents are characters, normalizers may leave them out."""
+    """Move token ends after combining accents, which normalizers may have removed from the text that they encode."""
     if unicodedata.is_normalized("NFC", text):
         return ends
     after = list(range(len(text) + 1))
-    for place in range(len(text) - 1, -1, -1):
-        if unicodedata.combining(text[place]):
-            after[place] = after[place + 1]
+    for position in range(len(text) - 1, -1, -1):
+        if unicodedata.combining(text[position]):
+            after[position] = after[position + 1]
     return [after[end] for end in ends]
 
 
 def model_inputs(model: PreTrainedModel, batch: LabelledBatch) -> dict[str, Tensor]:
-    """The arguments that the model's forward takes of a batch."""
+    """The arguments of the model's forward pass for a batch."""
     family, kind = family_of(model), kind_of_class(type(model).__name__)
     inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
     if family.has_segments(vars(model.config)):
@@ -195,14 +198,14 @@ def model_inputs(model: PreTrainedModel, batch: LabelledBatch) -> dict[str, Tens
     if getattr(model.config, OWN_HEAD, None) is not None:
         inputs["segments"] = batch.token_type_ids
     if family.pads_left and kind in ("sequence", "choice"):
-        return {name: _padded_left(rows, batch.attention_mask) for name, rows in inputs.items()}
+        return {name: _pad_left(rows, batch.attention_mask) for name, rows in inputs.items()}
     return inputs
 
 
-def _padded_left(rows: Tensor, mask: Tensor) -> Tensor:
-    """Rows [R, T] that are padded on the right, with their padding on the left."""
-    places = torch.arange(rows.shape[1], device=rows.device) + mask.sum(dim=1, keepdim=True)
-    return rows.gather(1, places % rows.shape[1])
+def _pad_left(rows: Tensor, mask: Tensor) -> Tensor:
+    """Move the padding of rows [R, T] from the right to the left."""
+    positions = torch.arange(rows.shape[1], device=rows.device) + mask.sum(dim=1, keepdim=True)
+    return rows.gather(1, positions % rows.shape[1])
 
 
 def costs_of(

@@ -31,10 +31,7 @@ from subgraft.training.understanding.registry import recorded_task
 
 
 class TasksAtOnce(Mixture):
-    """The labelled training examples of several tasks, by name.
-
-    The first is the task that the training is judged by.
-    """
+    """The labelled training examples of several tasks, by name. The dev score of the first task selects weights."""
 
     def __init__(self, tasks: Mapping[str, LabelledExamples]) -> None:
         super().__init__(tasks)
@@ -42,14 +39,14 @@ class TasksAtOnce(Mixture):
 
     @property
     def cut(self) -> dict[str, int]:
-        """How many examples of each task lack the end of a text, which is too long for the model."""
+        """The number of examples of each task with a truncated text."""
         return {name: task.cut for name, task in self._tasks.items()}
 
     def loss(self, bundles: Mapping[str, Bundle]) -> TaskLosses:
         return TaskLosses({name: task.loss(bundles[name]) for name, task in self._tasks.items()})
 
     def dev_scores(self, bundles: Mapping[str, Bundle]) -> Callable[[], dict[str, float]]:
-        """The scores of the first task by their names, and those of each other task as NAME_score and NAME_nats."""
+        """The scores of the first task, and those of every other task as NAME_score and NAME_nats."""
         own, *_ = self._tasks
         scorers = {name: task.dev_scores(bundles[name]) for name, task in self._tasks.items()}
 
@@ -64,7 +61,7 @@ class TasksAtOnce(Mixture):
 class TaskLosses(nn.Module):
     """The loss of a batch's task, as NAME_loss.
 
-    model: the model of the first task.  models: of all, which have the modules of the body in common.
+    model: the model of the first task.  models: the models of all tasks, which share the modules of the body.
     """
 
     def __init__(self, losses: Mapping[str, LabelLoss]) -> None:
@@ -76,7 +73,7 @@ class TaskLosses(nn.Module):
 
     @property
     def users(self) -> dict[nn.Parameter, frozenset[str]]:
-        """The names of the losses that use a parameter, for parameters that not all use."""
+        """For each parameter that not all losses use, the names of the losses that do."""
         losses = zip(self.weights, self._losses.values(), strict=True)
         return users_of([((name,), loss.model.parameters()) for name, loss in losses])
 
@@ -94,28 +91,30 @@ def with_task_heads(
 
     longest: the limit of inputs in tokens.
     """
-    made = {name: with_task_head(bundle, settings, corpus, seed, longest) for name, (settings, corpus) in tasks.items()}
-    share_parameters([each.model for each in made.values()])
-    return made
+    bundles = {
+        name: with_task_head(bundle, settings, corpus, seed, longest) for name, (settings, corpus) in tasks.items()
+    }
+    share_parameters([each.model for each in bundles.values()])
+    return bundles
 
 
 def save_heads(bundles: Mapping[str, Bundle], directory: Path) -> None:
     """Write the heads of all tasks but the first to the directory of the first task's model, whose body they share.
 
-    Each parameter is NAME.PARAMETER; the metadata has each task by name, as its config.json would record it.
+    Parameters are named NAME.PARAMETER. The metadata describes each task as its config.json would.
     """
-    (_, own), *others = bundles.items()
-    further = dict[str, tuple[PreTrainedModel, Mapping[str, Any]]]()
+    (_, first), *others = bundles.items()
+    heads = dict[str, tuple[PreTrainedModel, Mapping[str, Any]]]()
     for name, bundle in others:
         head = head_of(bundle.model)
-        described = {"labels": list(head.labels) if head else [], **getattr(bundle.model.config, TASK_ENTRY)}
-        described[OWN_HEAD] = getattr(bundle.model.config, OWN_HEAD, None)
-        further[name] = bundle.model, described
-    write_heads(own.model, further, directory)
+        description = {"labels": list(head.labels) if head else [], **getattr(bundle.model.config, TASK_ENTRY)}
+        description[OWN_HEAD] = getattr(bundle.model.config, OWN_HEAD, None)
+        heads[name] = bundle.model, description
+    write_heads(first.model, heads, directory)
 
 
 def load_head(directory: Path, name: str) -> Bundle:
-    """The model of a directory with the head of a further task that was learnt with it.
+    """The model of a directory with the head of another task that it was trained on.
 
     Raises UserError if the directory has no such head.
     """

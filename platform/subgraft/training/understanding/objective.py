@@ -1,4 +1,4 @@
-"""The training of a head and its model on the labelled examples of a task, and its dev scores."""
+"""Trains a model with a head on the labelled examples of a task, and computes its dev scores."""
 
 from __future__ import annotations
 
@@ -55,7 +55,16 @@ def bundle_with_head(
     longest: int | None = None,
     own: SanSettings | BilstmSettings | None = None,
 ) -> Bundle:
-    """The same for a task whose labels are known. name: of the task in configurations."""
+    """The same for a task with known labels.
+
+    Args:
+        bundle: the pretrained model.
+        name: the name of the task in configurations.
+        task: the task.
+        seed: the seed of the head's weights.
+        longest: the maximum length of inputs in tokens.
+        own: the settings of a head that transformers has no class for.
+    """
     padding = bundle.padding[0]
     model = with_head(
         bundle.model, task.head, task.outputs, seed, problem_type=task.problem_type, padding_id=padding, own=own
@@ -80,8 +89,8 @@ class LabelLoss(nn.Module):
 class LabelledExamples:
     """The labelled training examples of a task.
 
-    lengths: the cost of each example [n].  most_rows: the most rows of an example.  cut: how many lack the end of a
-    text, which is too long for the model.
+    lengths: the cost of each example [n].  most_rows: the maximum number of rows of an example.  cut: the number of
+    examples with a truncated text.
     """
 
     def __init__(
@@ -91,9 +100,9 @@ class LabelledExamples:
         self._task, self._corpus, self._request, self._training = task_of(settings, corpus), corpus, request, training
         self._encoder = TextEncoder.of(request.bundle, request.languages, training.max_length)
         split = self._task.split(corpus, "train", self._encoder)
-        chosen = selected_examples(len(split.references), training, request.seed)
-        examples = split.examples if chosen is None else split.examples_of(chosen)
-        self._examples = [example for example in examples if self._task.teaches(example)]
+        selected = selected_examples(len(split.references), training, request.seed)
+        examples = split.examples if selected is None else split.examples_of(selected)
+        self._examples = [example for example in examples if self._task.is_trainable(example)]
         if not self._examples:
             raise UserError("there is no labelled example to train on", where=str(corpus.directory))
         self.lengths = costs_of(self._examples, training.batch_unit)
@@ -102,7 +111,7 @@ class LabelledExamples:
 
     @property
     def texts(self) -> Mapping[SideName, Iterable[str]]:
-        """All texts, which one vocabulary reads."""
+        """All texts, as those of the first side: one vocabulary reads them."""
         names = [field.name for field in self._corpus.fields if field.kind == "text"]
         lines = chain.from_iterable(self._corpus.lines("train", name) for name in names)
         sides: tuple[SideName, ...] = side_names(self._request.bundle.model)
@@ -152,16 +161,18 @@ def head_outputs(
     lengths = costs_of(split.examples)
     outputs = list[FloatArray | None]([None] * len(split.examples))
     total, counted, done = 0.0, 0, 0
-    for places in BatchPlan(lengths, max(batch_tokens, int(lengths.max())), seed=0).epoch(0):
-        batch = task.collate([split.examples[int(place)] for place in places], padding).to(device)
+    for indices in BatchPlan(lengths, max(batch_tokens, int(lengths.max())), seed=0).epoch(0):
+        batch = task.collate([split.examples[int(index)] for index in indices], padding).to(device)
         with autocast(device, precision):
             logits = task.logits(model, batch)
         if split.references is not None:
             total, counted = total + float(task.loss(logits, batch)), counted + batch.counts["loss"]
-        for place, own in zip(places.tolist(), task.by_example(logits, batch), strict=True):
-            outputs[place] = own
-        done += len(places)
+        for index, example_outputs in zip(indices.tolist(), task.by_example(logits, batch), strict=True):
+            outputs[index] = example_outputs
+        done += len(indices)
         if progress is not None:
             progress(done, len(outputs), "examples")
     model.train(was_training)
-    return HeadOutputs([own for own in outputs if own is not None], total / max(1, counted))
+    return HeadOutputs(
+        [example_outputs for example_outputs in outputs if example_outputs is not None], total / max(1, counted)
+    )

@@ -21,15 +21,15 @@ from subgraft.training.understanding.inputs import TextEncoder
 from subgraft.training.understanding.objective import head_outputs
 from subgraft.training.understanding.registry import task_of_model
 
-# Inputs whose outputs are in memory at once.
-AT_ONCE = 1024
+# The number of inputs whose outputs are in memory at a time.
+CHUNK_SIZE = 1024
 
 
 @dataclass(frozen=True)
 class Prediction:
     """A prediction for an input.
 
-    text: one line.  facts: the same with scores, in JSON.  cut: whether the input lacks its end, being too long.
+    text: one line.  facts: the prediction with its scores, as JSON.  cut: whether the input was truncated.
     """
 
     text: str
@@ -38,18 +38,18 @@ class Prediction:
 
 
 class Predictor:
-    """A model with a head, which predicts what it was finetuned for.
+    """Makes predictions with a finetuned model.
 
     Attributes:
-        name: The task, as configurations name it.
+        name: The name of the task in configurations.
         task: The task with the labels of the model.
-        form: Of its inputs.
+        form: The form of its inputs.
     """
 
     def __init__(self, bundle: Bundle, languages: Languages | None = None, where: str = "the model") -> None:
-        """Raises UserError for a model without such a head, and where its vocabulary needs languages."""
-        of_model = task_of_model(bundle.model, where)
-        self.name, self.task, self.form = of_model.name, of_model.task, of_model.form
+        """Raises UserError for a model without a head that predicts labels, and if its vocabulary needs languages."""
+        model_task = task_of_model(bundle.model, where)
+        self.name, self.task, self.form = model_task.name, model_task.task, model_task.form
         self._encoder = TextEncoder.of(bundle, languages)
         self._model = bundle.model
         self._model.to(device())  # type: ignore[arg-type]
@@ -64,16 +64,16 @@ class Predictor:
 
     @property
     def labels(self) -> Sequence[str]:
-        """The labels that it chooses from, if it does."""
+        """The labels of the task; empty if it does not choose among labels."""
         return self.task.labels
 
     def predict(
         self, inputs: Iterable[Any], batch_tokens: int = BATCH_TOKENS, progress: Callable[[int], None] | None = None
     ) -> Iterator[Prediction]:
-        """A prediction for each input of `form`, in order. progress: called with the inputs done."""
-        rest, done = iter(inputs), 0
-        while chunk := list(islice(rest, AT_ONCE)):
-            yield from self._of(chunk, batch_tokens)
+        """A prediction for each input of the form `form`, in order. progress: called with the number of done inputs."""
+        remaining, done = iter(inputs), 0
+        while chunk := list(islice(remaining, CHUNK_SIZE)):
+            yield from self._predict_chunk(chunk, batch_tokens)
             done += len(chunk)
             if progress is not None:
                 progress(done)
@@ -81,12 +81,12 @@ class Predictor:
     def statistics(
         self, corpus: Corpus, split: str, progress: Callable[[int, int, str], None] | None = None
     ) -> dict[str, FloatArray]:
-        """By metric of the task, the counts of each labelled example of a split."""
+        """For each metric of the task, the statistics of each labelled example of a split."""
         read, encoder = self.task.split(corpus, split, self._encoder), self._encoder
         outputs = head_outputs(self._model, self.task, read, encoder.padding, progress=progress).by_example
         return self.task.statistics(self.task.predictions(outputs, read))
 
-    def _of(self, inputs: Sequence[Any], batch_tokens: int) -> Iterator[Prediction]:
+    def _predict_chunk(self, inputs: Sequence[Any], batch_tokens: int) -> Iterator[Prediction]:
         split = self.task.read(inputs, self._encoder)
         encoder = self._encoder
         outputs = head_outputs(self._model, self.task, split, encoder.padding, batch_tokens=batch_tokens).by_example

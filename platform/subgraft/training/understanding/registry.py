@@ -1,7 +1,7 @@
 """All tasks of understanding by their names in `config.tasks`, and the task of a finetuned model.
 
-config.json describes the predictions of a head but not its inputs: one text or two, with or without marks around
-entities. Finetuning adds this as an entry, which transformers reads, writes and ignores.
+config.json describes the outputs of a head but not its inputs: one text or two, with or without marks around entities.
+Finetuning adds this as an entry, which transformers preserves and ignores.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ LABELLED_TASKS: Mapping[str, type[LabelledTask]] = {
 class ModelTask(NamedTuple):
     """The task that a model was finetuned for.
 
-    recorded: whether the model says so; otherwise its head alone does, and may read other texts as well.
+    recorded: whether config.json names the task; otherwise it is derived from the head, and the form of the inputs is
+        uncertain.
     """
 
     name: str
@@ -60,20 +61,20 @@ class ModelTask(NamedTuple):
 
 
 def record_task(model: PreTrainedModel, name: str, task: LabelledTask, longest: int | None = None) -> None:
-    """Make the task a part of the model's configuration. longest: the limit of inputs in tokens, if not the model's."""
+    """Record the task in the model's configuration. longest: the limit of inputs in tokens, if not the model's."""
     limit = {} if longest is None else {LONGEST: longest}
-    judged = task.judged.model_dump(mode="json", exclude={"head"}, exclude_none=True)
-    setattr(model.config, TASK_ENTRY, {"task": name, **task.settings, **judged, **limit})
+    label_settings = task.judged.model_dump(mode="json", exclude={"head"}, exclude_none=True)
+    setattr(model.config, TASK_ENTRY, {"task": name, **task.settings, **label_settings, **limit})
 
 
 def recorded_task(name: str, labels: Sequence[str], entry: Mapping[str, Any], where: str) -> LabelledTask:
-    """The task of a finetuned model, by the labels of its head and its entry, as `record_task` writes it."""
+    """The task of a finetuned model, from the labels of its head and the entry that `record_task` wrote."""
     metrics, negative = entry.get("metrics"), entry.get("negative")
-    judged = LabelSettings(
+    label_settings = LabelSettings(
         metrics=tuple(map(str, metrics)) if isinstance(metrics, list) and metrics else None,
         negative=None if negative is None else str(negative),
     )
-    return LABELLED_TASKS[name].of_model(labels, entry).judged_by(judged, where)
+    return LABELLED_TASKS[name].of_model(labels, entry).judged_by(label_settings, where)
 
 
 def task_of_model(model: PreTrainedModel | Config, where: str) -> ModelTask:
@@ -84,14 +85,14 @@ def task_of_model(model: PreTrainedModel | Config, where: str) -> ModelTask:
         raise UserError("this model has no head that predicts labels", where=where, hint=hint)
     entry: Any = model.get(TASK_ENTRY) if isinstance(model, Mapping) else getattr(model.config, TASK_ENTRY, None)
     settings: Mapping[str, Any] = entry if isinstance(entry, Mapping) else {}
-    named = str(settings.get("task"))
-    recorded = named in LABELLED_TASKS and LABELLED_TASKS[named].head == head.kind
-    name = named if recorded else _by_head(head)
+    recorded_name = str(settings.get("task"))
+    recorded = recorded_name in LABELLED_TASKS and LABELLED_TASKS[recorded_name].head == head.kind
+    name = recorded_name if recorded else _task_name_of_head(head)
     return ModelTask(name, recorded_task(name, head.labels, settings if recorded else {}, where), recorded)
 
 
-def _by_head(head: Head) -> str:
-    """The task of a model that was finetuned elsewhere."""
+def _task_name_of_head(head: Head) -> str:
+    """The name of the task of a model that was finetuned elsewhere."""
     if head.kind == "sequence":
         if head.problem == "multi_label_classification":
             return "entity-typing"

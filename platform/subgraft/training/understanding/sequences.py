@@ -24,11 +24,11 @@ from subgraft.training.understanding.input_forms import ONE_TEXT, PAIR, TEXT_OR_
 from subgraft.training.understanding.inputs import LabelledBatch, LabelledExample, Row, TextEncoder
 from subgraft.training.understanding.task import LabelledTask, Split, class_probabilities, one_row_each
 
-# Between two texts in reports.
+# The separator of two texts in reports.
 BETWEEN = " ‖ "
 
 
-def taken(values: Iterable[Any], limit: int | None) -> list[Any]:
+def take_first(values: Iterable[Any], limit: int | None) -> list[Any]:
     """The first `limit` values, all if None."""
     return list(islice(values, limit))
 
@@ -52,14 +52,14 @@ class Classification(LabelledTask):
         return cls(labels_of(corpus, "label"))
 
     def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
-        return taken(corpus.lines(name, "source"), limit)
+        return take_first(corpus.lines(name, "source"), limit)
 
     def read(self, inputs: Sequence[Any], encoder: TextEncoder) -> Split:
         return read_rows(inputs, encoder)
 
     def labelled(self, read: Split, corpus: Corpus, name: str, limit: int | None = None) -> Split:
-        places = {label: place for place, label in enumerate(self.labels)}
-        references = [places[label] for label in taken(corpus.lines(name, "label"), limit)]
+        ids = {label: number for number, label in enumerate(self.labels)}
+        references = [ids[label] for label in take_first(corpus.lines(name, "label"), limit)]
         return read.with_targets(references, np.array(references))
 
     def labels_of(self, examples: Sequence[LabelledExample], longest: int) -> tuple[Tensor, int]:
@@ -70,11 +70,11 @@ class Classification(LabelledTask):
         return cross_entropy(logits, batch.labels, reduction="sum", label_smoothing=label_smoothing)
 
     def predicted(self, outputs: Sequence[FloatArray], split: Split) -> np.ndarray:
-        chosen: np.ndarray = np.stack(outputs).argmax(axis=1)
-        return chosen
+        classes: np.ndarray = np.stack(outputs).argmax(axis=1)
+        return classes
 
     def in_words(self, predicted: Any, split: Split) -> list[str]:
-        return [self.labels[place] for place in predicted]
+        return [self.labels[label] for label in predicted]
 
     def probabilities(self, outputs: Sequence[FloatArray]) -> FloatArray:
         return class_probabilities(np.stack(outputs))
@@ -94,12 +94,12 @@ class PairClassification(Classification):
     form = PAIR
 
     def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
-        return taken(corpus.records(name, "source", "target"), limit)
+        return take_first(corpus.records(name, "source", "target"), limit)
 
 
-# Characters around the entities of a text: Zhou and Chen (AACL 2022, table 1) find markers of punctuation as good as
-# new tokens, or better. Others take the place of those that a vocabulary lacks. A vocabulary with tokens for this
-# purpose, as Tsinghua's ERNIE has, uses these.
+# Characters that mark the entities of a text. Zhou and Chen (AACL 2022, table 1) report that punctuation marks are as
+# good as new tokens, or better. Other characters replace those that a vocabulary lacks. If a vocabulary has special
+# tokens for this purpose, as that of Tsinghua's ERNIE, they are used instead.
 HEAD_MARK, TAIL_MARK, ENTITY_MARK = "@", "#", "*"
 _TOKENS = {HEAD_MARK: HEAD_TOKEN, TAIL_MARK: TAIL_TOKEN, ENTITY_MARK: ENTITY_TOKEN}
 _OTHER_MARKS = "|~^$%&+=_/<>[]{}();:\"'-,.!?"
@@ -107,72 +107,82 @@ _OTHER_MARKS = "|~^$%&+=_/<>[]{}();:\"'-,.!?"
 MarkedSpan = tuple[tuple[int, int], str]
 
 
-def spelled_marks(tokenizer: Tokenizer, *wanted: str) -> list[str]:
-    """The marks that are wanted, or others that the vocabulary spells: an unknown token does not distinguish them."""
-    candidates = [*wanted, *_OTHER_MARKS]
-    spelled = [mark for mark, known in zip(candidates, spells(tokenizer, candidates), strict=True) if known]
-    others = iter([mark for mark in spelled if mark not in wanted])
-    return [mark if mark in spelled else next(others, mark) for mark in wanted]
+def spellable_marks(tokenizer: Tokenizer, *marks: str) -> list[str]:
+    """The marks, replaced by others if the vocabulary cannot spell them: unknown tokens would not distinguish them."""
+    candidates = [*marks, *_OTHER_MARKS]
+    spellable = [mark for mark, is_spelled in zip(candidates, spells(tokenizer, candidates), strict=True) if is_spelled]
+    others = iter([mark for mark in spellable if mark not in marks])
+    return [mark if mark in spellable else next(others, mark) for mark in marks]
 
 
-class Marked(NamedTuple):
-    """A text with marks around its entities. entities: where each begins in it, and its name."""
+class MarkedText(NamedTuple):
+    """A text with marks around its entities. entities: the start of each in this text, and its name."""
 
     text: str
     entities: Sequence[tuple[int, str]]
 
 
-def marked(text: str, spans: Sequence[MarkedSpan]) -> Marked:
-    """The text with each span between two of its marks. Where spans touch, the one before ends first."""
+def insert_marks(text: str, spans: Sequence[MarkedSpan]) -> MarkedText:
+    """The text with a mark before and after each span. If two spans touch, the first one is closed first."""
     opening = [(start, 1, -end, f"{mark} ") for (start, end), mark in spans]
     closing = [(end, 0, -start, f" {mark}") for (start, end), mark in spans]
-    result, entities, at = "", list[tuple[int, str]](), 0
-    for place, opens, other, inserted in sorted([*opening, *closing]):
-        result += text[at:place] + inserted
-        if opens:
-            entities.append((len(result), text[place:-other]))
-        at = place
-    return Marked(result + text[at:], entities)
+    result, entities, end_of_last = "", list[tuple[int, str]](), 0
+    for position, is_opening, negative_bound, inserted in sorted([*opening, *closing]):
+        result += text[end_of_last:position] + inserted
+        if is_opening:
+            entities.append((len(result), text[position:-negative_bound]))
+        end_of_last = position
+    return MarkedText(result + text[end_of_last:], entities)
 
 
 def read_marked(texts: Sequence[tuple[str, Sequence[MarkedSpan]]], encoder: TextEncoder) -> Split:
-    """A row of each text with marks around its spans: tokens of their own, or else characters that are spelled.
+    """A row for each text, with marks around its spans: special tokens if the vocabulary has them, else characters.
 
-    A model that reads entities reads those that it knows by name.
+    A model with entity embeddings also reads the entities that it has an embedding for.
     """
-    tokenizer, used = encoder.tokenizer, sorted({mark for _, spans in texts for _, mark in spans})
+    tokenizer, used_marks = encoder.tokenizer, sorted({mark for _, spans in texts for _, mark in spans})
     special = {tokenizer.pieces[token]: token for token in tokenizer.special_ids}
-    own = {mark: special[_TOKENS[mark]] for mark in used if _TOKENS[mark] in special}
-    if len(own) == len(used):
-        shown = [marked(text, [(span, _TOKENS[mark]) for span, mark in spans]).text for text, spans in texts]
-        return Split(one_row_each(_between_tokens(texts, own, encoder)), shown)
-    spelled = dict(zip(used, spelled_marks(tokenizer, *used), strict=True))
-    read = [marked(text, [(span, spelled[mark]) for span, mark in spans]) for text, spans in texts]
-    return replace(_between_characters(read, encoder), texts=[marked(*each).text for each in texts])
+    mark_tokens = {mark: special[_TOKENS[mark]] for mark in used_marks if _TOKENS[mark] in special}
+    if len(mark_tokens) == len(used_marks):
+        with_tokens = [
+            insert_marks(text, [(span, _TOKENS[mark]) for span, mark in spans]).text for text, spans in texts
+        ]
+        return Split(one_row_each(_rows_with_mark_tokens(texts, mark_tokens, encoder)), with_tokens)
+    replacements = dict(zip(used_marks, spellable_marks(tokenizer, *used_marks), strict=True))
+    with_characters = [
+        insert_marks(text, [(span, replacements[mark]) for span, mark in spans]) for text, spans in texts
+    ]
+    return replace(
+        _split_with_mark_characters(with_characters, encoder), texts=[insert_marks(*each).text for each in texts]
+    )
 
 
-def _between_tokens(
+def _rows_with_mark_tokens(
     texts: Sequence[tuple[str, Sequence[MarkedSpan]]], ids: Mapping[str, int], encoder: TextEncoder
 ) -> Iterator[Row]:
-    """Rows whose marks are tokens, around those of each span. ids: of the marks."""
+    """Rows with mark tokens around the tokens of each span. ids: the token of each mark."""
     before = len(encoder.layout.begin)
     for (text, spans), (tokens, ends) in zip(texts, encoder.with_ends([text for text, _ in texts]), strict=True):
-        # A span begins with the token that contains its first character, and ends after that of its last one.
-        around = [(bisect_right(ends, a), min(bisect_left(ends, b) + 1, len(tokens))) for (a, b), _ in spans]
-        opening = [(first, 1, -after, ids[mark]) for (first, after), (_, mark) in zip(around, spans, strict=True)]
-        closing = [(after, 0, -first, ids[mark]) for (first, after), (_, mark) in zip(around, spans, strict=True)]
+        # A span starts with the token of its first character, and ends after the token of its last one.
+        bounds = [(bisect_right(ends, a), min(bisect_left(ends, b) + 1, len(tokens))) for (a, b), _ in spans]
+        opening = [(first, 1, -after, ids[mark]) for (first, after), (_, mark) in zip(bounds, spans, strict=True)]
+        closing = [(after, 0, -first, ids[mark]) for (first, after), (_, mark) in zip(bounds, spans, strict=True)]
         inserted = sorted([*opening, *closing])
-        places = [place for place, *_ in inserted]
-        ids_of_text = np.insert(np.array(tokens, dtype=np.int64), places, [token for *_, token in inserted])
+        positions = [position for position, *_ in inserted]
+        ids_of_text = np.insert(np.array(tokens, dtype=np.int64), positions, [token for *_, token in inserted])
         row = encoder.single(ids_of_text.tolist(), len(text))
-        by_size = sorted(zip(around, spans, strict=True), key=lambda each: each[0][1] - each[0][0])
-        named = {first + bisect_right(places, first): text[slice(*span)] for (first, _), (span, _) in by_size}
-        known = ((before + place, encoder.entities[name]) for place, name in named.items() if name in encoder.entities)
+        by_size = sorted(zip(bounds, spans, strict=True), key=lambda each: each[0][1] - each[0][0])
+        mentions = {first + bisect_right(positions, first): text[slice(*span)] for (first, _), (span, _) in by_size}
+        known = (
+            (before + position, encoder.entities[name])
+            for position, name in mentions.items()
+            if name in encoder.entities
+        )
         stop = len(row.tokens) - len(encoder.layout.end)
         yield row._replace(entities=tuple(sorted(each for each in known if each[0] < stop)))
 
 
-def _between_characters(texts: Sequence[Marked], encoder: TextEncoder) -> Split:
+def _split_with_mark_characters(texts: Sequence[MarkedText], encoder: TextEncoder) -> Split:
     """Rows whose marks are characters of the text."""
     split = read_rows([each.text for each in texts], encoder)
     if not encoder.entities:
@@ -183,13 +193,13 @@ def _between_characters(texts: Sequence[Marked], encoder: TextEncoder) -> Split:
 
 
 def _with_entities(
-    example: LabelledExample, text: Marked, ends: Sequence[int], encoder: TextEncoder
+    example: LabelledExample, text: MarkedText, ends: Sequence[int], encoder: TextEncoder
 ) -> LabelledExample:
-    (row,), known = example.rows, encoder.entities
-    mentions = [(start, start + len(name), known[name]) for start, name in text.entities if name in known]
+    (row,), ids = example.rows, encoder.entities
+    mentions = [(start, start + len(name), ids[name]) for start, name in text.entities if name in ids]
     before, stop = len(encoder.layout.begin), len(row.tokens) - len(encoder.layout.end)
-    places = ((before + place, entity) for place, entity in first_tokens(ends, mentions).items())
-    return replace(example, rows=(row._replace(entities=tuple(each for each in places if each[0] < stop)),))
+    mentions_in_row = ((before + position, entity) for position, entity in first_tokens(ends, mentions).items())
+    return replace(example, rows=(row._replace(entities=tuple(each for each in mentions_in_row if each[0] < stop)),))
 
 
 class RelationClassification(Classification):
@@ -199,14 +209,14 @@ class RelationClassification(Classification):
     form = InputForm(("text",), spans=("head", "tail"))
 
     def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
-        return taken(corpus.records(name, "source", "head", "tail"), limit)
+        return take_first(corpus.records(name, "source", "head", "tail"), limit)
 
     def read(self, inputs: Sequence[Any], encoder: TextEncoder) -> Split:
         return read_marked([(text, [(head, HEAD_MARK), (tail, TAIL_MARK)]) for text, head, tail in inputs], encoder)
 
 
 class EntityTyping(LabelledTask):
-    """All types of an entity of a text, which is marked; a type is predicted if its probability is over a half."""
+    """All types of a marked entity of a text. A type is predicted if its probability is above one half."""
 
     predicts = "labels"
     metrics = ("F1 micro", "F1 macro", "F1 loose", "accuracy")
@@ -219,14 +229,14 @@ class EntityTyping(LabelledTask):
         return cls(labels_of(corpus, "labels"))
 
     def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
-        return taken(corpus.records(name, "source", "entity"), limit)
+        return take_first(corpus.records(name, "source", "entity"), limit)
 
     def read(self, inputs: Sequence[Any], encoder: TextEncoder) -> Split:
         return read_marked([(text, [(entity, ENTITY_MARK)] if entity else []) for text, entity in inputs], encoder)
 
     def labelled(self, read: Split, corpus: Corpus, name: str, limit: int | None = None) -> Split:
-        named = taken(corpus.annotations(name, "labels"), limit)
-        references = np.array([[label in labels for label in self.labels] for labels in named], dtype=np.bool_)
+        label_lists = take_first(corpus.annotations(name, "labels"), limit)
+        references = np.array([[label in labels for label in self.labels] for labels in label_lists], dtype=np.bool_)
         return read.with_targets(references, references)
 
     def labels_of(self, examples: Sequence[LabelledExample], longest: int) -> tuple[Tensor, int]:
@@ -235,12 +245,12 @@ class EntityTyping(LabelledTask):
         return labels, labels.numel()
 
     def loss(self, logits: Tensor, batch: LabelledBatch, label_smoothing: float = 0.0) -> Tensor:
-        wanted = batch.labels * (1 - label_smoothing) + label_smoothing / 2
-        return binary_cross_entropy_with_logits(logits, wanted, reduction="sum")
+        targets = batch.labels * (1 - label_smoothing) + label_smoothing / 2
+        return binary_cross_entropy_with_logits(logits, targets, reduction="sum")
 
     def predicted(self, outputs: Sequence[FloatArray], split: Split) -> np.ndarray:
-        chosen: np.ndarray = np.stack(outputs) > 0
-        return chosen
+        is_predicted: np.ndarray = np.stack(outputs) > 0
+        return is_predicted
 
     def in_words(self, predicted: Any, split: Split) -> list[str]:
         return [", ".join(self._types(row)) or "none" for row in predicted]
@@ -248,8 +258,8 @@ class EntityTyping(LabelledTask):
     def facts(self, outputs: Sequence[FloatArray], split: Split) -> list[dict[str, Any]]:
         rows = torch.from_numpy(np.stack(outputs)).sigmoid().tolist()
         return [
-            {"labels": self._types(chosen), "probabilities": dict(zip(self.labels, row, strict=True))}
-            for chosen, row in zip(self.predicted(outputs, split), rows, strict=True)
+            {"labels": self._types(is_predicted), "probabilities": dict(zip(self.labels, row, strict=True))}
+            for is_predicted, row in zip(self.predicted(outputs, split), rows, strict=True)
         ]
 
     def _types(self, row: np.ndarray) -> list[str]:
@@ -266,7 +276,7 @@ class Regression(LabelledTask):
     unrecorded_form = TEXT_OR_PAIR
 
     def __init__(self, pairs: bool | None = None) -> None:
-        """pairs: whether it reads two texts; unknown of a model that was finetuned elsewhere."""
+        """pairs: whether the model reads two texts; None if it was finetuned elsewhere, so that this is unknown."""
         super().__init__()
         self.pairs = pairs
         self.form = ONE_TEXT if pairs is False else PAIR
@@ -284,13 +294,15 @@ class Regression(LabelledTask):
         return {"pairs": self.pairs}
 
     def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
-        return taken(corpus.records(name, "source", "target") if self.pairs else corpus.lines(name, "source"), limit)
+        return take_first(
+            corpus.records(name, "source", "target") if self.pairs else corpus.lines(name, "source"), limit
+        )
 
     def read(self, inputs: Sequence[Any], encoder: TextEncoder) -> Split:
         return read_rows(inputs, encoder)
 
     def labelled(self, read: Split, corpus: Corpus, name: str, limit: int | None = None) -> Split:
-        references = np.array(taken(corpus.annotations(name, "value"), limit), dtype=np.float64)
+        references = np.array(take_first(corpus.annotations(name, "value"), limit), dtype=np.float64)
         if not np.isfinite(references).all():
             raise UserError(f"NaN or infinity among the values of {name}", where=str(corpus.directory))
         return read.with_targets(references.tolist(), references)

@@ -1,9 +1,9 @@
 """The span of a passage that answers a question, or none (Devlin et al. 2019, sections 4.2 and 4.3).
 
-A passage that is too long is read in overlapping windows. No answer is the span of the first position, in training also
-where the window does not contain the answer. A causal model has read nothing there, so it gets one more token at the
-end, which stands for no answer. Limits are in characters, or fractions of the model's limit, so that a vocabulary of
-short tokens is not cut off earlier.
+A passage that is too long is read in overlapping windows. "No answer" is predicted as the span of the first position,
+which is also the target of training windows that do not contain the answer. A causal model has read nothing at that
+position, so its rows end with one more token, which stands for "no answer". Limits are in characters or in fractions of
+the model's limit, so that passages in short tokens are not truncated earlier than others.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from subgraft.data.text.encoded import encode
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.training.understanding.input_forms import PASSAGE, InputForm
 from subgraft.training.understanding.inputs import LabelledBatch, LabelledExample, Row, TextEncoder, model_inputs
-from subgraft.training.understanding.sequences import BETWEEN, taken
+from subgraft.training.understanding.sequences import BETWEEN, take_first
 from subgraft.training.understanding.task import LabelledTask, Split, one_row_each
 
-# How many starts and ends are combined, as in BERT.
+# The number of starts and of ends that are combined, as in BERT.
 BEST = 20
-# Characters of an answer, of models that were finetuned elsewhere.
+# The maximum length of an answer, in characters, of models that were finetuned elsewhere.
 LONGEST_ANSWER = 200
 NO_ANSWER = "no answer"
 
 
 class Characters(NamedTuple):
-    """The places of a passage's tokens, int32 [T] each: each token starts where the one before ends."""
+    """The bounds of a passage's tokens in characters, int32 [T] each. A token starts where the one before it ends."""
 
     starts: np.ndarray
     ends: np.ndarray
@@ -51,7 +51,7 @@ class Characters(NamedTuple):
         return first, max(first, last)
 
     def length(self, tokens: slice) -> int:
-        """How many characters these tokens have."""
+        """The number of characters of these tokens."""
         return int(self.ends[tokens][-1] - self.starts[tokens][0]) if len(self.ends[tokens]) else 0
 
 
@@ -59,14 +59,17 @@ class Characters(NamedTuple):
 class Window:
     """A part of a passage that the model reads at once.
 
-    question: the number of the question.  offset: from places in the row to tokens of the passage.
-    tokens: places in the row of the passage's tokens.  nowhere: the place that stands for no answer.
+    Attributes:
+        question: The index of the question.
+        offset: The difference between a token's index in the passage and its position in the row.
+        tokens: The positions of the passage's tokens in the row.
+        no_answer_position: The position in the row that stands for no answer.
     """
 
     question: int
     offset: int
     tokens: slice
-    nowhere: int
+    no_answer_position: int
 
     @property
     def passage(self) -> slice:
@@ -81,7 +84,7 @@ class _Details(NamedTuple):
 
 
 class _BestSpan(NamedTuple):
-    """An answer at [start, end) of its passage, empty for none; and how far its logits are above those of none."""
+    """An answer at [start, end) of its passage, empty for no answer. score: its logits minus those of no answer."""
 
     text: str
     start: int
@@ -90,10 +93,11 @@ class _BestSpan(NamedTuple):
 
 
 class SpanExtraction(LabelledTask):
-    """The answers of questions on passages.
+    """Answers to questions about passages.
 
-    answerable: whether every training question has an answer; if so, an answer is always predicted.
-    longest: characters of the longest answer in training, the most that are predicted.
+    Attributes:
+        answerable: Whether every training question has an answer; if so, an answer is always predicted.
+        longest: The length of the longest training answer in characters, which predictions do not exceed.
     """
 
     head = "span"
@@ -123,25 +127,25 @@ class SpanExtraction(LabelledTask):
         return {"answerable": self.answerable, "longest_answer": self.longest}
 
     def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
-        return taken(corpus.records(name, "source", "target"), limit)
+        return take_first(corpus.records(name, "source", "target"), limit)
 
     def read(self, inputs: Sequence[Any], encoder: TextEncoder) -> Split:
-        questions, passages = ([each[at] for each in inputs] for at in (0, 1))
+        questions, passages = ([each[side] for each in inputs] for side in (0, 1))
         encoded = encode(questions, encoder.tokenizer).sequences
         rows, windows, characters = list[Row](), list[Window](), list[Characters]()
         for number, (ids, ends) in enumerate(encoder.with_ends(passages)):
-            own = Characters.of(ends)
-            characters.append(own)
+            of_passage = Characters.of(ends)
+            characters.append(of_passage)
             for row, window in _windows(encoder, encoded[number], ids, number):
                 windows.append(window)
-                rows.append(row._replace(characters=own.length(window.passage) + len(questions[number])))
+                rows.append(row._replace(characters=of_passage.length(window.passage) + len(questions[number])))
         texts = [BETWEEN.join(each) for each in inputs]
         owners = np.array([window.question for window in windows], dtype=np.int64)
         return Split(one_row_each(rows), texts, _Details(windows, passages, characters), owners=owners)
 
     def labelled(self, read: Split, corpus: Corpus, name: str, limit: int | None = None) -> Split:
-        answers, details = taken(corpus.annotations(name, "answers"), limit), read.details
-        wanted = [
+        answers, details = take_first(corpus.annotations(name, "answers"), limit), read.details
+        answer_tokens = [
             characters.tokens(tuple(spans[0])) if spans else None
             for characters, spans in zip(details.characters, answers, strict=True)
         ]
@@ -149,21 +153,21 @@ class SpanExtraction(LabelledTask):
             [passage[start:end] for start, end in spans]
             for passage, spans in zip(details.passages, answers, strict=True)
         ]
-        return read.with_targets((_target(wanted[each.question], each) for each in details.windows), references)
+        return read.with_targets((_target(answer_tokens[each.question], each) for each in details.windows), references)
 
     def labels_of(self, examples: Sequence[LabelledExample], longest: int) -> tuple[Tensor, int]:
         del longest
         return torch.tensor([example.target for example in examples]), len(examples)
 
     def logits(self, model: PreTrainedModel, batch: LabelledBatch) -> Tensor:
-        """Logits of each token being the first of an answer, and the last [R, T, 2]; −∞ for padding."""
+        """Logits of each token as the first and as the last token of the answer [R, T, 2]; −∞ for padding."""
         outputs = model(**model_inputs(model, batch))
         logits = torch.stack([outputs.start_logits, outputs.end_logits], dim=-1).float()
         return logits.masked_fill(batch.attention_mask[..., None] == 0, -torch.inf)
 
     def loss(self, logits: Tensor, batch: LabelledBatch, label_smoothing: float = 0.0) -> Tensor:
         """The mean of the two cross entropies."""
-        del label_smoothing  # over places, among them padding
+        del label_smoothing  # it would also smooth over padding
         both = [cross_entropy(logits[..., end], batch.labels[:, end], reduction="sum") for end in (0, 1)]
         return (both[0] + both[1]) / 2
 
@@ -183,71 +187,74 @@ class SpanExtraction(LabelledTask):
     def _best_spans(self, outputs: Sequence[FloatArray], details: _Details) -> list[_BestSpan]:
         """The best span of each passage."""
         count = len(details.passages)
-        best, nothing = [(-np.inf, 0, 0)] * count, np.full(count, np.inf)
+        best, no_answer = [(-np.inf, 0, 0)] * count, np.full(count, np.inf)
         for logits, window in zip(outputs, details.windows, strict=True):
             number = window.question
-            nothing[number] = min(nothing[number], logits[window.nowhere].sum())
+            no_answer[number] = min(no_answer[number], logits[window.no_answer_position].sum())
             starts, ends = (side[window.passage] for side in details.characters[number])
             score, first, last = _best_span(logits[window.tokens], starts, ends, self.longest)
             begin = window.passage.start
             best[number] = max(best[number], (score, first + begin, last + begin), key=lambda span: span[0])
         spans = list[_BestSpan]()
-        for (score, first, last), none, passage, (starts, ends) in zip(
-            best, nothing.tolist(), details.passages, details.characters, strict=True
+        for (score, first, last), no_answer_score, passage, (starts, ends) in zip(
+            best, no_answer.tolist(), details.passages, details.characters, strict=True
         ):
-            if score == -np.inf:  # of a passage without tokens
+            if score == -np.inf:  # the passage has no tokens
                 spans.append(_BestSpan("", 0, 0, 0.0))
                 continue
-            if not self.answerable and score <= none:
-                spans.append(_BestSpan("", 0, 0, score - none))
+            if not self.answerable and score <= no_answer_score:
+                spans.append(_BestSpan("", 0, 0, score - no_answer_score))
                 continue
             text = passage[starts[first] : ends[last]]
             start = int(starts[first]) + len(text) - len(text.lstrip())
-            spans.append(_BestSpan(text.strip(), start, start + len(text.strip()), score - none))
+            spans.append(_BestSpan(text.strip(), start, start + len(text.strip()), score - no_answer_score))
         return spans
 
 
 def _windows(
     encoder: TextEncoder, question: list[int], passage: list[int], number: int
 ) -> Iterator[tuple[Row, Window]]:
-    """The rows of a question with overlapping parts of its passage, each of which starts in the middle of the one
-    before.
+    """The rows of a question with overlapping windows of its passage, each starting in the middle of the previous one.
 
-    A question takes no more than half of a row.
+    A question takes at most half of a row.
     """
     closing = encoder.layout.separator if encoder.reads_forwards else ()
     longest = min(encoder.longest, encoder.layout.longest) - len(closing)
-    whole = encoder.layout.room(2, longest)
-    asked = question[: max(whole // 2, whole - len(passage))]
-    room = max(1, whole - len(asked))
+    capacity = encoder.layout.room(2, longest)
+    question_tokens = question[: max(capacity // 2, capacity - len(passage))]
+    room = max(1, capacity - len(question_tokens))
     step = max(1, room // 2)
     for begin in range(0, max(1, len(passage) - room + step), step):
-        laid = encoder.layout.pair(asked, passage[begin : begin + room], longest)
+        laid = encoder.layout.pair(question_tokens, passage[begin : begin + room], longest)
         (_, start), (_, length) = laid.starts, laid.lengths
         row = Row.of(laid._replace(ids=[*laid.ids, *closing], types=[*laid.types, *[0] * len(closing)]), 0)
-        nowhere = len(row.tokens) - 1 if closing or encoder.layout.last_segment else 0
-        window = Window(number, begin - start, slice(start, start + length), nowhere)
-        yield row._replace(cut=len(asked) < len(question)), window
+        no_answer_position = len(row.tokens) - 1 if closing or encoder.layout.last_segment else 0
+        window = Window(number, begin - start, slice(start, start + length), no_answer_position)
+        yield row._replace(cut=len(question_tokens) < len(question)), window
 
 
-def _target(wanted: tuple[int, int] | None, window: Window) -> tuple[int, int]:
-    """The places of an answer's first and last token in a window's row."""
-    if wanted is not None:
-        first, last = (token - window.offset for token in wanted)
+def _target(answer: tuple[int, int] | None, window: Window) -> tuple[int, int]:
+    """The positions of the answer's first and last token in a window's row."""
+    if answer is not None:
+        first, last = (token - window.offset for token in answer)
         if window.tokens.start <= first <= last < window.tokens.stop:
             return first, last
-    return window.nowhere, window.nowhere
+    return window.no_answer_position, window.no_answer_position
 
 
 def _best_span(logits: FloatArray, starts: np.ndarray, ends: np.ndarray, longest: int) -> tuple[float, int, int]:
-    """The best score of a span of at most `longest` characters, and its first and last token.
+    """The best span of at most `longest` characters: its score, and its first and last token.
 
-    logits: of the tokens of a window's passage [T, 2].  starts, ends: of these tokens in the passage [T].
+    Args:
+        logits: the logits of the passage's tokens in a window [T, 2].
+        starts: the start of each of these tokens in the passage [T].
+        ends: the end of each of these tokens in the passage [T].
+        longest: the maximum length of a span in characters.
     """
     if not len(logits):
         return -np.inf, 0, 0
     first, last = (np.argsort(-side, kind="stable")[:BEST] for side in logits.T)
-    # A token may have the space before it.
+    # A token may include the space before it.
     length = ends[last][None, :] - starts[first][:, None] - 1
     allowed = (last[None, :] >= first[:, None]) & (length <= longest)
     scores = np.where(allowed, logits[first, 0][:, None] + logits[last, 1][None, :], -np.inf)

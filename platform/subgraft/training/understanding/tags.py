@@ -1,6 +1,6 @@
 """A tag of each word, predicted from the word's first piece (Devlin et al. 2019, section 5.3).
 
-A causal model has not read the whole word there, so it predicts the tag from the last piece.
+A causal model has not read the complete word at its first piece, so it predicts the tag from the last piece.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.objective import pad
 from subgraft.training.understanding.input_forms import InputForm
 from subgraft.training.understanding.inputs import LabelledBatch, LabelledExample, Row, TextEncoder
-from subgraft.training.understanding.sequences import taken
+from subgraft.training.understanding.sequences import take_first
 from subgraft.training.understanding.task import LabelledTask, Split, one_row_each
 
 OUTSIDE = "O"
@@ -38,7 +38,7 @@ class Tagging(LabelledTask):
         return cls(labels_of(corpus, "tags"))
 
     def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
-        return taken(corpus.lines(name, "source"), limit)
+        return take_first(corpus.lines(name, "source"), limit)
 
     def read(self, inputs: Sequence[Any], encoder: TextEncoder) -> Split:
         texts: list[str] = list(inputs)
@@ -54,18 +54,18 @@ class Tagging(LabelledTask):
         return Split(one_row_each(rows), texts, read)
 
     def labelled(self, read: Split, corpus: Corpus, name: str, limit: int | None = None) -> Split:
-        references: list[list[str]] = taken(corpus.annotations(name, "tags"), limit)
-        places = {label: place for place, label in enumerate(self.labels)}
+        references: list[list[str]] = take_first(corpus.annotations(name, "tags"), limit)
+        ids = {label: number for number, label in enumerate(self.labels)}
         targets = list[np.ndarray]()
         for example, pieces, tags in zip(read.examples, read.details, references, strict=True):
             target = np.full(len(example.rows[0].tokens), IGNORED, dtype=np.int32)
             for piece, tag in zip(pieces, tags, strict=True):
                 if piece is not None:
-                    target[piece] = places.get(tag, IGNORED)
+                    target[piece] = ids.get(tag, IGNORED)
             targets.append(target)
         return read.with_targets(targets, references)
 
-    def teaches(self, example: LabelledExample) -> bool:
+    def is_trainable(self, example: LabelledExample) -> bool:
         return bool((example.target != IGNORED).any())
 
     def labels_of(self, examples: Sequence[LabelledExample], longest: int) -> tuple[Tensor, int]:
@@ -93,18 +93,20 @@ class Tagging(LabelledTask):
 
 
 def pieces_of_words(text: str, ends: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The places among the tokens of each word's first and last piece; NO_PIECE for a word without a token.
+    """The indices of each word's first and last token; NO_PIECE for a word without a token.
 
-    text: words between single spaces.  ends: where each token ends in it, never falling.
+    Args:
+        text: words separated by single spaces.
+        ends: the end of each token in the text, never decreasing.
     """
-    token, at = 0, 0
+    token, word_start = 0, 0
     for word in text.split(" "):
-        end = at + len(word)
-        while token < len(ends) and ends[token] <= at:
+        end = word_start + len(word)
+        while token < len(ends) and ends[token] <= word_start:
             token += 1
         before = ends[token - 1] if token else 0
         first = last = token if token < len(ends) and before < end else NO_PIECE
         while first != NO_PIECE and last + 1 < len(ends) and ends[last + 1] <= end:
             last += 1
         yield first, last
-        at = end + 1
+        word_start = end + 1

@@ -53,11 +53,11 @@ class Split:
     """The examples of a split, or inputs without labels.
 
     Attributes:
-        examples: One for each that the model reads at once.
-        texts: What was read, in words, one for each input.
-        details: What the task needs to make predictions of the model's outputs.
-        references: The right predictions, in a form that the task defines; None without labels.
-        owners: The place of each example's input, ascending; None where each example is an input.
+        examples: The examples; an input that is read in several windows has several.
+        texts: The text of each input, for reports.
+        details: Data that the task needs to convert the model's outputs to predictions.
+        references: The correct predictions, in a form that the task defines; None without labels.
+        owners: The index of each example's input, ascending; None if each input has one example.
     """
 
     examples: list[LabelledExample]
@@ -67,27 +67,27 @@ class Split:
     owners: NDArray[np.int64] | None = None
 
     def with_targets(self, targets: Iterable[Any], references: Any) -> Split:
-        """The same with the target of each example."""
-        both = zip(self.examples, targets, strict=True)
-        examples = [replace(example, target=target) for example, target in both]
+        """A copy in which each example has its target."""
+        pairs = zip(self.examples, targets, strict=True)
+        examples = [replace(example, target=target) for example, target in pairs]
         return replace(self, examples=examples, references=references)
 
     @property
     def cut(self) -> int:
-        """The number of inputs with a text that is too long, so that the model does not read its end."""
+        """The number of inputs with a truncated text."""
         return int(self.are_cut.sum())
 
     @property
     def are_cut(self) -> NDArray[np.bool_]:
-        """Whether the model reads a text of an input without its end [n]."""
+        """Whether a text of each input is truncated [n]."""
         of_examples = np.array([any(row.cut for row in example.rows) for example in self.examples], dtype=np.bool_)
         are_cut = np.zeros(len(self.texts), dtype=np.bool_)
         are_cut[self._owners[of_examples]] = True
         return are_cut
 
-    def examples_of(self, places: NDArray[np.int64]) -> list[LabelledExample]:
-        """The examples of the inputs at these places."""
-        return [self.examples[place] for place in np.flatnonzero(np.isin(self._owners, places)).tolist()]
+    def examples_of(self, indices: NDArray[np.int64]) -> list[LabelledExample]:
+        """The examples of the inputs with these indices."""
+        return [self.examples[index] for index in np.flatnonzero(np.isin(self._owners, indices)).tolist()]
 
     @property
     def _owners(self) -> NDArray[np.int64]:
@@ -99,13 +99,12 @@ class LabelledTask(ABC):
 
     Attributes:
         head: The kind of the model's head.
-        predicts: The kind of its predictions, which decides its possible metrics.
-        metrics: By name; the first one selects weights on dev.
-        problem_type: transformers' setting of the head, which decides its loss.
-        form: Of the inputs that users give a finetuned model.
-        unrecorded_form: The same where the model was finetuned elsewhere, and may read other texts as well; None for
-            `form`.
-        labels: The names of the head's outputs; empty where it has one output, or those of its kind.
+        predicts: The kind of its predictions, which determines the available metrics.
+        metrics: The names of the metrics; the first one selects weights on dev.
+        problem_type: transformers' setting of the head, which determines its loss.
+        form: The form of the inputs that users pass to a finetuned model.
+        unrecorded_form: The form for a model that was finetuned elsewhere and may read other texts; None for `form`.
+        labels: The names of the head's outputs; empty if it has one output, or outputs that its kind defines.
         judged: The settings of its metrics.
     """
 
@@ -121,11 +120,11 @@ class LabelledTask(ABC):
         self.judged = LabelSettings()
 
     def judged_by(self, settings: LabelSettings, where: str) -> Self:
-        """The task with these metrics. Raises UserError for those of other tasks, and an unknown negative class."""
+        """Set the metrics and return the task. Raises UserError for unsuitable metrics or an unknown negative class."""
         self.judged, self.metrics, negative = settings, settings.metrics or self.metrics, settings.negative
         known = metrics_for(self.predicts, self.labels)
         if others := [name for name in self.metrics if name not in known]:
-            hint = f"Choose from {_some(known)}."
+            hint = f"Choose from {_abbreviate(known)}."
             raise UserError(
                 f"labels.metrics: '{others[0]:.40}' is not a metric of these predictions", where=where, hint=hint
             )
@@ -135,7 +134,7 @@ class LabelledTask(ABC):
             raise UserError(what, where=where, hint=hint)
         if negative is not None and negative not in self.labels:
             what = f"labels.negative: '{negative:.40}' is not a class of the training examples"
-            raise UserError(what, where=where, hint=f"They have {_some(self.labels)}.")
+            raise UserError(what, where=where, hint=f"They have {_abbreviate(self.labels)}.")
         return self
 
     @classmethod
@@ -146,13 +145,13 @@ class LabelledTask(ABC):
 
     @classmethod
     def of_model(cls, labels: Sequence[str], settings: Mapping[str, Any]) -> Self:
-        """The task of a finetuned model: the labels of its head, and the task's own `settings`."""
+        """The task of a finetuned model, from the labels of its head and the recorded `settings`."""
         del settings
         return cls(labels)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings, besides the labels, that its predictions depend on, in JSON."""
+        """The settings, besides the labels, that predictions depend on, as JSON."""
         return {}
 
     @property
@@ -162,28 +161,28 @@ class LabelledTask(ABC):
 
     @abstractmethod
     def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
-        """The inputs of each example of a split, without labels. limit: only so many, from its start."""
+        """The inputs of a split without labels. limit: the maximum number of inputs, from the start of the split."""
 
     @abstractmethod
     def read(self, inputs: Sequence[Any], encoder: TextEncoder) -> Split:
-        """Inputs as the model reads them, without labels."""
+        """Encode inputs for the model, without labels."""
 
     @abstractmethod
     def labelled(self, read: Split, corpus: Corpus, name: str, limit: int | None = None) -> Split:
-        """The inputs of a split with their labels."""
+        """Add the labels of a split to its encoded inputs."""
 
     def split(self, corpus: Corpus, name: str, encoder: TextEncoder, limit: int | None = None) -> Split:
-        """The labelled examples of a split. limit: only so many, from its start."""
+        """The labelled examples of a split. limit: the maximum number of inputs, from the start of the split."""
         return self.labelled(self.read(self.inputs(corpus, name, limit), encoder), corpus, name, limit)
 
-    def teaches(self, example: LabelledExample) -> bool:
-        """Whether the loss of an example depends on the model: training leaves out all others."""
+    def is_trainable(self, example: LabelledExample) -> bool:
+        """Whether the loss of an example depends on the model; training skips all other examples."""
         del example
         return True
 
     @abstractmethod
     def labels_of(self, examples: Sequence[LabelledExample], longest: int) -> tuple[Tensor, int]:
-        """The targets of a batch whose rows are padded to `longest` tokens, and of how many predictions."""
+        """The targets of a batch whose rows are padded to `longest` tokens, and the number of predictions."""
 
     def collate(self, examples: Sequence[LabelledExample], padding: int) -> LabelledBatch:
         """The examples as one batch; without labels it counts no prediction."""
@@ -198,11 +197,11 @@ class LabelledTask(ABC):
 
     @abstractmethod
     def loss(self, logits: Tensor, batch: LabelledBatch, label_smoothing: float = 0.0) -> Tensor:
-        """The summed loss of a batch; divided by its `counted`, transformers' loss of the head."""
+        """The summed loss of a batch; divided by the batch's `counted`, it equals transformers' loss of this head."""
 
     @abstractmethod
     def predicted(self, outputs: Sequence[FloatArray], split: Split) -> Any:
-        """The predictions from the logits of each example (`by_example`), in the form of references."""
+        """Predictions from the logits of each example (`by_example`), in the same form as references."""
 
     @abstractmethod
     def in_words(self, predicted: Any, split: Split) -> list[str]:
@@ -210,7 +209,7 @@ class LabelledTask(ABC):
 
     @abstractmethod
     def facts(self, outputs: Sequence[FloatArray], split: Split) -> list[dict[str, Any]]:
-        """Each prediction with its scores, in JSON, for the users of a model."""
+        """Each prediction with its scores, as JSON, for the users of a model."""
 
     def probabilities(self, outputs: Sequence[FloatArray]) -> FloatArray | None:
         """The probability of each class [n, C]; None where no single class is predicted."""
@@ -220,15 +219,15 @@ class LabelledTask(ABC):
     def predictions(self, outputs: Sequence[FloatArray], split: Split) -> Predictions:
         """The predictions next to the references of a labelled split."""
         predicted, references = self.predicted(outputs, split), split.references
-        texts, wanted = (self.in_words(side, split) for side in (predicted, references))
-        return Predictions(predicted, references, texts, wanted, self.probabilities(outputs))
+        texts, reference_texts = (self.in_words(side, split) for side in (predicted, references))
+        return Predictions(predicted, references, texts, reference_texts, self.probabilities(outputs))
 
     def by_example(self, logits: Tensor, batch: LabelledBatch) -> list[FloatArray]:
         """The logits of each example of a batch, padding included."""
         return [rows.squeeze(0).numpy() for rows in torch.split(logits.double().cpu(), batch.rows.tolist())]
 
     def statistics(self, predictions: Predictions) -> dict[str, FloatArray]:
-        """By metric, the counts of each example on which its corpus score depends."""
+        """For each metric, the statistics of each example from which the corpus score is computed."""
         return {
             name: label_metric(name).statistics(
                 predictions.predicted, predictions.references, self.labels, self.judged.negative
@@ -237,7 +236,7 @@ class LabelledTask(ABC):
         }
 
     def scores(self, statistics: Mapping[str, FloatArray]) -> dict[str, Score]:
-        """By metric, the corpus score."""
+        """The corpus score of each metric."""
         negative = self.judged.negative
         return {name: label_score(label_metric(name), counts, negative) for name, counts in statistics.items()}
 
@@ -246,7 +245,7 @@ class LabelledTask(ABC):
         return self.scores(statistics)[self.metrics[0]].value
 
 
-def _some(names: Sequence[str]) -> str:
+def _abbreviate(names: Sequence[str]) -> str:
     return f"{', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
 
 

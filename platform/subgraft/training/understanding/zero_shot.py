@@ -1,6 +1,7 @@
-"""Classification without finetuning: a generative model selects the class whose words are most likely (ERNIE 3; Sun et
-al., 2021, section 4.3: the candidate with the lowest perplexity per token, or beam search over the candidates' words
-alone).
+"""Classification without finetuning: a generative model selects the class whose words are most likely.
+
+As in ERNIE 3 (Sun et al., 2021, section 4.3), this is the candidate with the lowest perplexity per token, or the result
+of a beam search that is restricted to the words of the candidates.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of
 from subgraft.modeling.sides import side
-from subgraft.training.objectives.causal import collate, padding_of, shifted, stack_nats
+from subgraft.training.objectives.causal import collate, padding_of, shift_labels, stack_nats
 from subgraft.training.objectives.embedding_view import ModelEmbeddings
 from subgraft.training.objectives.single_stack import StackBatch, StackStates
 from subgraft.training.understanding.inputs import LabelledExample
@@ -30,13 +31,13 @@ from subgraft.training.understanding.objective import task_of
 from subgraft.training.understanding.sequences import BETWEEN
 from subgraft.training.understanding.task import LabelledTask, Predictions, Split
 
-# The probability of a class with which no beam ends, in proportion to the least of the others.
-_UNFOUND = 1e-12
+# The probability of a class that no beam reaches, relative to the lowest probability of the others.
+_UNREACHED_PROBABILITY = 1e-12
 
 
 @dataclass
 class Trie:
-    """The continuations that may be written. ends: the class whose words end here.  after: by the next token."""
+    """The allowed continuations. ends: the class whose words end at this node.  after: the nodes of the next tokens."""
 
     ends: int | None = None
     after: dict[int, Trie] = field(default_factory=dict)
@@ -56,30 +57,33 @@ class Trie:
 
 
 def beam_search(next_tokens: Callable[[list[list[int]]], Tensor], trie: Trie, beams: int) -> dict[int, float]:
-    """The classes that beam search over a trie ends with, each with its mean log-likelihood per token.
+    """The classes that a beam search over a trie reaches, each with its mean log-likelihood per token.
 
-    As in transformers with `prefix_allowed_tokens_fn`, likelihoods are over the whole vocabulary. A beam that has ended
-    competes no longer; so as many beams as classes end with all of them.
+    As in transformers with `prefix_allowed_tokens_fn`, likelihoods are over the whole vocabulary. A finished beam no
+    longer competes, so with as many beams as classes, all classes are reached.
 
-    next_tokens: the log-likelihoods [n, V] of the token after each of n continuations.
+    Args:
+        next_tokens: returns the log-likelihoods [n, V] of the token after each of n continuations.
+        trie: the words of the classes.
+        beams: the beam size.
     """
-    ended, living = dict[int, float](), [(0.0, list[int](), trie)]
-    while living:
-        likelihoods = next_tokens([tokens for _, tokens, _ in living])
-        grown = [
+    finished, active = dict[int, float](), [(0.0, list[int](), trie)]
+    while active:
+        likelihoods = next_tokens([tokens for _, tokens, _ in active])
+        extended = [
             (score + float(row[token]), [*tokens, token], node)
-            for (score, tokens, before), row in zip(living, likelihoods, strict=True)
-            for token, node in before.after.items()
+            for (score, tokens, parent), row in zip(active, likelihoods, strict=True)
+            for token, node in parent.after.items()
         ]
-        best = sorted(grown, key=lambda each: -each[0])[:beams]
+        best = sorted(extended, key=lambda each: -each[0])[:beams]
         for score, tokens, node in best:
             if node.ends is not None:
-                ended[node.ends] = score / len(tokens)
-        living = [each for each in best if each[2].after]
-    return ended
+                finished[node.ends] = score / len(tokens)
+        active = [each for each in best if each[2].after]
+    return finished
 
 
-class _Lines:
+class _CandidateLines:
     """Candidates between separators, in batches."""
 
     def __init__(self, lines: Sequence[Sequence[int]], separator: int, padding: int) -> None:
@@ -89,14 +93,14 @@ class _Lines:
     def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
         del epoch
         around = [self._separator]
-        return collate([shifted([*around, *self._lines[int(at)], *around]) for at in indices], self._padding)
+        return collate([shift_labels([*around, *self._lines[int(at)], *around]) for at in indices], self._padding)
 
 
-class Judged(NamedTuple):
+class ZeroShotResult(NamedTuple):
     """A model's predictions of a split without finetuning.
 
-    inputs: what was read.  outputs: the score of each class, of each input.  nats: the mean negative log-likelihood of
-    the right class.  cut: how many inputs lack their end.
+    inputs: the inputs.  outputs: the scores of all classes for each input.  nats: the mean negative log-likelihood of
+    the correct class.  cut: the number of truncated inputs.
     """
 
     task: LabelledTask
@@ -116,7 +120,7 @@ def zero_shot(
     split: str,
     limit: int | None = None,
     progress: Callable[[int, int, str], None] | None = None,
-) -> Judged:
+) -> ZeroShotResult:
     """The predictions of a pretrained model for the first examples of a split. Raises UserError as `ZeroShot` does."""
     task, settings = task_of(objective, corpus), objective.labels.zero_shot
     assert settings is not None
@@ -127,17 +131,17 @@ def zero_shot(
     read = task.labelled(Split([LabelledExample(()) for _ in inputs], texts), corpus, split, limit)
     predictions = task.predictions(outputs, read)
     right = torch.from_numpy(np.stack(outputs)).log_softmax(dim=1)[np.arange(len(inputs)), read.references]
-    return Judged(task, classifier, inputs, texts, outputs, predictions, -float(right.mean()), classifier.cut)
+    return ZeroShotResult(task, classifier, inputs, texts, outputs, predictions, -float(right.mean()), classifier.cut)
 
 
 class ZeroShot:
     """A pretrained model as a classifier.
 
-    cut: the number of texts that lack their end, because their candidates are too long.
+    cut: the number of texts that were truncated because their candidates were too long.
     """
 
     def __init__(self, bundle: Bundle, settings: ZeroShotSettings, labels: Sequence[str]) -> None:
-        """Raises UserError for a model that does not write, and for words of no class."""
+        """Raises UserError for a model that does not generate text, and for words of an unknown class."""
         family = family_of(bundle.model)
         if CONTINUING_KINDS.isdisjoint(family.objectives):
             raise UserError(
@@ -158,53 +162,55 @@ class ZeroShot:
         self, inputs: Sequence[str | tuple[str, str]], progress: Callable[[int, int, str], None] | None = None
     ) -> list[FloatArray]:
         """For each text or pair of texts, a score of each class [C]: log-likelihoods per token."""
-        each = [self._candidates(texts) for texts in inputs]
+        candidates_of_inputs = [self._candidates(texts) for texts in inputs]
         if self._settings.by == "generation":
-            return [self._searched(candidates) for candidates in each]
-        lines = _Lines(list(chain.from_iterable(each)), self._separator, self._padding)
+            return [self._search(candidates) for candidates in candidates_of_inputs]
+        lines = _CandidateLines(list(chain.from_iterable(candidates_of_inputs)), self._separator, self._padding)
         scores = np.zeros(len(lines.lengths))
-        whole = np.ones(len(scores), dtype=np.bool_)
-        for place, nats in stack_nats(self._bundle, lines, whole, progress):
-            scores[place] = -nats.mean()
+        untruncated = np.ones(len(scores), dtype=np.bool_)
+        for index, nats in stack_nats(self._bundle, lines, untruncated, progress):
+            scores[index] = -nats.mean()
         return list(scores.reshape(len(inputs), len(self._words)))
 
     def _candidates(self, texts: str | tuple[str, str]) -> list[list[int]]:
-        """The tokens of the template with each class's words; the first text loses words until all fit."""
+        """The tokens of the template for each class; words of the first text are dropped until all candidates fit."""
         first, second = (texts, "") if isinstance(texts, str) else texts
         room, words = self._bundle.max_positions - 2, first.split()
-        left = len(words)
+        remaining = len(words)
         while True:
-            text = first if left == len(words) else " ".join(words[:left])
+            text = first if remaining == len(words) else " ".join(words[:remaining])
             filled = [self._settings.filled(text, second, word) for word in self._words]
             encoded = self._bundle.decoder.encode_batch(filled)
-            over = max(map(len, encoded)) - room
-            if over <= 0:
-                self.cut += left < len(words)
+            excess = max(map(len, encoded)) - room
+            if excess <= 0:
+                self.cut += remaining < len(words)
                 return encoded
-            if not left:
+            if not remaining:
                 raise UserError(
                     f"labels.zero_shot: the template is longer than the {room} tokens that the model takes",
                     hint="Shorten the template, or give a model of more positions.",
                 )
-            left = max(0, left - max(1, over // 4))
+            remaining = max(0, remaining - max(1, excess // 4))
 
-    def _searched(self, candidates: Sequence[Sequence[int]]) -> FloatArray:
-        """Scores by beam search over what follows the tokens that all candidates begin with."""
+    def _search(self, candidates: Sequence[Sequence[int]]) -> FloatArray:
+        """Scores by beam search over the continuations of the prefix that all candidates share."""
         shared = 0
         while all(len(tokens) > shared and tokens[shared] == candidates[0][shared] for tokens in candidates):
             shared += 1
         prompt = [self._separator, *candidates[0][:shared]]
         trie = Trie.of([[*tokens[shared:], self._separator] for tokens in candidates])
-        ended = beam_search(lambda several: self._next_tokens(prompt, several), trie, self._settings.beams)
-        least = min(ended.values()) + float(np.log(_UNFOUND))
-        return np.array([ended.get(place, least) for place in range(len(candidates))])
+        finished = beam_search(
+            lambda continuations: self._next_tokens(prompt, continuations), trie, self._settings.beams
+        )
+        unreached_score = min(finished.values()) + float(np.log(_UNREACHED_PROBABILITY))
+        return np.array([finished.get(number, unreached_score) for number in range(len(candidates))])
 
     @torch.inference_mode()
     def _next_tokens(self, prompt: Sequence[int], continuations: Sequence[Sequence[int]]) -> Tensor:
-        """Log-likelihoods [n, V] of the token after the prompt and each continuation, which are of one length."""
+        """Log-likelihoods [n, V] of the next token after the prompt and each continuation, all of the same length."""
         model = self._bundle.model
         model.train(False)
-        batch = collate([shifted([*prompt, *tokens]) for tokens in continuations], self._padding)
+        batch = collate([shift_labels([*prompt, *tokens]) for tokens in continuations], self._padding)
         states = StackStates(model, batch.to(next(model.parameters()).device), ModelEmbeddings(model)).top[:, -1]
         decoder: Any = side(model, "decoder")
         states = states if decoder.transform is None else decoder.transform(states)
