@@ -75,8 +75,8 @@ def head_of(model: PreTrainedModel | Config) -> Head | None:
 
 def require_head_class(config: Config | PreTrainedConfig, kind: HeadKind) -> type[PreTrainedModel]:
     """The class of this kind of head. Raises UserError, which names the supported kinds, if there is none."""
-    if (found_class := head_class(config, kind)) is not None:
-        return found_class
+    if (supported_class := head_class(config, kind)) is not None:
+        return supported_class
     model_type = config["model_type"] if isinstance(config, Mapping) else config.model_type
     supported = [IN_WORDS[each] for each in _NAMES if head_class(config, each) is not None]
     hint = f"It can have {', or '.join(supported)}." if supported else "Use an encoder such as BERT, a GPT-2 or a BART."
