@@ -56,11 +56,13 @@ class Selection:
 
     @classmethod
     def of(cls, finetuned: Sequence[Finetuned]) -> Selection:
-        """Chosen by dev scores alone: the test set chooses nothing. Of equals, the first."""
-        ranked = sorted(finetuned, key=lambda one: -one.weights.signed_value)
-        chosen = next((one for one in ranked if one.is_trained), None)
-        untrained = (one for one in ranked if not one.is_trained)
-        ahead = (one for one in untrained if chosen is None or one.weights.signed_value >= chosen.weights.signed_value)
+        """Select by dev scores alone, never by the test set; of equal models, the first."""
+        ranked = sorted(finetuned, key=lambda model: -model.weights.signed_value)
+        chosen = next((model for model in ranked if model.is_trained), None)
+        untrained = (model for model in ranked if not model.is_trained)
+        ahead = (
+            model for model in untrained if chosen is None or model.weights.signed_value >= chosen.weights.signed_value
+        )
         return cls(chosen, tuple(ahead))
 
     @property
@@ -70,7 +72,7 @@ class Selection:
             return None
         if self.chosen is None:
             weights = self.passed_over[0].weights
-            beyond = "above" if weights.signed_value == weights.value else "below"
+            comparison = "above" if weights.signed_value == weights.value else "below"
             return (
                 f"no model is registered: no finetuning reached a dev {weights.score} {comparison} that of the model "
                 "that it started from (train longer, or with another finetune.learning_rate)"

@@ -103,9 +103,9 @@ class SimulatedBatches(ABC):
         bodies = [view.body(example) for example in examples]
         rngs = [np.random.default_rng([self._seed, epoch, int(index), 1]) for index in indices]
         results = [self.resegment(body.tokens, rng, self._room(body)) for body, rng in zip(bodies, rngs, strict=True)]
-        changed, new, competing_tokens = self.collected(results, rngs[0])
-        rebuilt = [view.rebuild(example, body) for example, body in zip(examples, changed, strict=True)]
-        read = [view.corrupt(example, rng) for example, rng in zip(rebuilt, rngs, strict=True)]
+        sentences, new, competing_tokens = self.collect(results, rngs[0])
+        rebuilt = [view.rebuild(example, body) for example, body in zip(examples, sentences, strict=True)]
+        corrupted = [view.corrupt(example, rng) for example, rng in zip(rebuilt, rngs, strict=True)]
         resegmented = view.collate(rebuilt)
         hides = any(hidden is not clean for hidden, clean in zip(corrupted, rebuilt, strict=True))
         return GeneratorBatch(

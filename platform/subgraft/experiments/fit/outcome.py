@@ -109,10 +109,10 @@ def _cells(system: SystemSummary) -> list[str]:
 
 def _best_on_dev(finetuned: Sequence[Finetuned]) -> str:
     """The system with the best mean over its seeds on dev."""
-    worth: dict[str, list[float]] = {}
-    for one in finetuned:
-        worth.setdefault(one.steps.system.name, []).append(one.weights.signed_value)
-    return max(worth, key=lambda name: fmean(worth[name]))
+    scores: dict[str, list[float]] = {}
+    for model in finetuned:
+        scores.setdefault(model.steps.system.name, []).append(model.weights.signed_value)
+    return max(scores, key=lambda name: fmean(scores[name]))
 
 
 def _best_seed(finetuned: list[Finetuned]) -> Finetuned:

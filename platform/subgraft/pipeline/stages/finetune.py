@@ -216,14 +216,14 @@ class Finetuning:
         return self.train(bundle, self.recipe.training, [])
 
     def train_in_phases(self, frozen: Bundle, bundle: Bundle, phase: FirstPhase) -> Outcome:
-        """Train some parameters first, in a copy of the model: an engine prepares a model for the weights it trains."""
-        settings, rest = split_training(self.recipe.training, self.data, self.recipe.seed, phase.share)
-        rows_of_first, rows_of_rest = self.row_updates(frozen), self.row_updates(bundle)
+        """Train some parameters first, in the copy `frozen`, because an engine prepares a model for what it trains."""
+        first_settings, second_settings = split_training(self.recipe.training, self.data, self.recipe.seed, phase.share)
+        first_updates, second_updates = self.row_updates(frozen), self.row_updates(bundle)
         trained = first_phase_parameters(frozen, phase.sides)
         train_only(frozen, trained)
-        first = self.train(frozen, settings, rows_of_first, "tables")
+        first = self.train(frozen, first_settings, first_updates, "tables")
         copy_parameters(trained, first_phase_parameters(bundle, phase.sides))
-        return join_outcomes(first, self.train(bundle, rest, rows_of_rest, steps_before=first.steps))
+        return join_outcomes(first, self.train(bundle, second_settings, second_updates, steps_before=first.steps))
 
     def _fit(
         self,

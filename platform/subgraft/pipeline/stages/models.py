@@ -139,9 +139,9 @@ def with_source_encoder(bundle: Bundle, source_tokenizer: Tokenizer, layers: int
     Raises UserError for models that take none, and for a tokenizer without padding.
     """
     require_token_head(bundle.model)
-    config, padding = bundle.model.config.to_dict(), required_token(reads, "pad", "a source encoder")
-    entries = family_of(bundle.model).with_source_encoder(config, layers, len(reads), padding)
-    return Bundle(_extended(bundle, entries, seed, "model.encoder.source."), reads, bundle.decoder)
+    config, padding = bundle.model.config.to_dict(), required_token(source_tokenizer, "pad", "a source encoder")
+    entries = family_of(bundle.model).with_source_encoder(config, layers, len(source_tokenizer), padding)
+    return Bundle(_extend_model(bundle, entries, seed, "model.encoder.source."), source_tokenizer, bundle.decoder)
 
 
 def add_context(recipe: ContextRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:

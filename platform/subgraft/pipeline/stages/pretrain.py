@@ -127,4 +127,6 @@ def _selection(name: SelectName | None, dev_objective: Objective) -> Selection |
     """The criterion that selects the weights: the configured one, else the objective's default."""
     if name is not None:
         return SELECTIONS[name]
-    return Selection(judge.select, lower_is_better=judge.lower_is_better) if judge.select else None
+    if dev_objective.select is None:
+        return None
+    return Selection(dev_objective.select, lower_is_better=dev_objective.lower_is_better)

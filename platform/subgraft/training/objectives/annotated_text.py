@@ -34,7 +34,7 @@ def annotations_of(corpus: Corpus, lines: Text, kind: AnnotatedKind, field_name:
 def values_of_lines(corpus: Corpus, split: str, field: str, lines: Sequence[str]) -> Iterator[Any]:
     """The value of an annotation field for each line of a text, which may be a selection of the lines of its file."""
     values = corpus.annotations(split, field)
-    selected = lines.chosen if isinstance(lines, Text) else None
+    selected = lines.selected if isinstance(lines, Text) else None
     if selected is None:
         return values
     all_values = list(values)
