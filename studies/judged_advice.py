@@ -21,7 +21,7 @@ from statistics import fmean
 
 from finished_runs import exit_code, write_results
 from subgraft.base.errors import UserError
-from subgraft.experiments.fit.priors import INITIALISER, MARGIN, OLD, PRIORS, Prior, recommend
+from subgraft.experiments.fit.priors import INITIALISER, MARGIN, OLD, PRIORS, Prior, Shift, recommend
 
 _GAP = 1.0  # maps do not have it: the same for all, so that it decides nothing
 
@@ -52,7 +52,7 @@ def read(named: str) -> list[Prior]:
         scores.setdefault(setting, {})[cell["system"]] = cell["values"]["chrF"]
     if not all({OLD, INITIALISER} <= systems.keys() for systems in scores.values()):
         raise UserError(f"every setting needs the systems {OLD} and {INITIALISER}", where=path)
-    return [Prior(shift, pairs, not rate, _GAP, systems) for (pairs, rate), systems in scores.items()]
+    return [Prior(Shift(shift, _GAP), pairs, systems, frozen=not rate) for (pairs, rate), systems in scores.items()]
 
 
 def judge(priors: Sequence[Prior]) -> list[Judged]:
@@ -62,7 +62,7 @@ def judge(priors: Sequence[Prior]) -> list[Judged]:
         others = [each for each in priors if each.shift != left_out.shift and each.frozen == left_out.frozen]
         if not others:
             continue
-        ratio = left_out.tokens_ratio
+        ratio = left_out.shift.tokens_ratio
         named = recommend(others, left_out.pairs, tokens_ratio=ratio, frozen=left_out.frozen).system
         scores = left_out.chrf
         best = max(scores, key=scores.__getitem__)
@@ -70,7 +70,7 @@ def judge(priors: Sequence[Prior]) -> list[Judged]:
         followed = named if named in scores else INITIALISER
         judged.append(
             Judged(
-                *(left_out.shift, left_out.pairs, left_out.frozen, followed, best),
+                *(left_out.shift.name, left_out.pairs, left_out.frozen, followed, best),
                 *(scores[system] for system in (followed, best, INITIALISER, OLD)),
             )
         )

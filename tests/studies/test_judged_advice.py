@@ -73,4 +73,4 @@ def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_without_maps_the_measurements_behind_the_advice_are_judged(tmp_path: Path) -> None:
     assert main(["--out", str(tmp_path)]) == 0
     judged = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
-    assert len(judged) == len(PRIORS) and {each["shift"] for each in judged} == {prior.shift for prior in PRIORS}
+    assert len(judged) == len(PRIORS) and {each["shift"] for each in judged} == {prior.shift.name for prior in PRIORS}

@@ -13,15 +13,16 @@ from subgraft.experiments.fit.priors import (
     TRIMMED_CHRF,
     Prior,
     Recommendation,
+    Shift,
     advice,
     initialiser_for,
     recommend,
 )
 
-LAWS = Prior("laws", 500, False, 0.6, {"old": 20.0, "mean": 21.0, "vocadt": 24.0})
-MORE = Prior("laws", 8000, False, 0.6, {"old": 30.0, "mean": 33.0, "vocadt": 33.0})
-OTHER = Prior("manuals", 2000, False, 0.6, {"old": 10.0, "mean": 12.0, "vocadt": 13.0, "network": 40.0})
-FROZEN = Prior("laws", 2000, True, 0.6, {"old": 20.0, "mean": 18.0, "vocadt": 23.0})
+LAWS = Prior(Shift("laws", 0.6), 500, {"old": 20.0, "mean": 21.0, "vocadt": 24.0})
+MORE = Prior(Shift("laws", 0.6), 8000, {"old": 30.0, "mean": 33.0, "vocadt": 33.0})
+OTHER = Prior(Shift("manuals", 0.6), 2000, {"old": 10.0, "mean": 12.0, "vocadt": 13.0, "network": 40.0})
+FROZEN = Prior(Shift("laws", 0.6), 2000, {"old": 20.0, "mean": 18.0, "vocadt": 23.0}, frozen=True)
 
 
 def test_the_nearest_number_of_pairs_of_each_shift_counts() -> None:
@@ -30,7 +31,7 @@ def test_the_nearest_number_of_pairs_of_each_shift_counts() -> None:
     # vocadt: 4 and 3 over the old one; mean: 1 and 2. `network` was not measured on laws.
     assert few.system == "vocadt" and few.gain == pytest.approx(3.5)
     # On two of three shifts it is enough, compared with `mean` on these two.
-    without = Prior("news", 500, False, 0.6, {"old": 20.0, "mean": 29.0})
+    without = Prior(Shift("news", 0.6), 500, {"old": 20.0, "mean": 29.0})
     most = recommend((LAWS, OTHER, without), 700)
     assert most.system == "vocadt" and most.gain == pytest.approx(3.5)
     many = recommend((LAWS, MORE, OTHER, FROZEN), 10_000)
@@ -43,14 +44,14 @@ def test_frozen_embeddings_have_their_own_priors() -> None:
 
 
 def test_the_default_stays_unless_another_is_ahead_by_more_than_the_margin() -> None:
-    near = Prior("laws", 500, False, 0.6, {"old": 20.0, "mean": 21.0, "vocadt": 21.0 + MARGIN})
+    near = Prior(Shift("laws", 0.6), 500, {"old": 20.0, "mean": 21.0, "vocadt": 21.0 + MARGIN})
     assert recommend((near,), 500).system == "mean"
-    worse = Prior("laws", 500, False, 0.6, {"old": 23.0, "mean": 21.0})
+    worse = Prior(Shift("laws", 0.6), 500, {"old": 23.0, "mean": 21.0})
     assert recommend((worse,), 500).system == "old"
 
 
 def test_only_shifts_with_a_gap_like_that_of_the_text_count() -> None:
-    small = Prior("none", 2000, False, 0.95, {"old": 50.0, "mean": 40.0})
+    small = Prior(Shift("none", 0.95), 2000, {"old": 50.0, "mean": 40.0})
     assert recommend((LAWS, small), 2000, tokens_ratio=0.55).system == "vocadt"
     assert recommend((LAWS, small), 2000, tokens_ratio=1.0) == Recommendation("old", 0.0, (small,))
     assert recommend((LAWS, small), 2000).priors == (LAWS, small)
