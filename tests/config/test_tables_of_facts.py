@@ -30,15 +30,15 @@ def test_what_makes_rows_and_what_is_known_of_it_have_the_same_names() -> None:
     assert get_args(StartName) == tuple(names_with("mixes"))
     assert get_args(GeneratorName) == tuple(names_with("generator"))
     assert get_args(TrainedGenerator) == tuple(names_with("trained"))
-    assert get_args(LearningName) == tuple(LEARNINGS) == tuple(names_with("learnt_by"))
+    assert get_args(LearningName) == tuple(LEARNINGS) == tuple(names_with("learning"))
 
 
 def test_facts_agree_with_one_another() -> None:
     for name, facts in INITIALISERS.items():
         assert facts.trained in (None, facts.generator)
         assert facts.mixes or facts.generator in (None, facts.trained)
-        assert facts.static or not facts.as_they_are
-        assert facts.learnt_by in (None, name)
+        assert facts.static or not facts.unmapped
+        assert facts.learning in (None, name)
     assert (
         initialiser_info(None) == initialiser_info("reconstruction") and learning_of(None) is learning_of("avg") is None
     )

@@ -29,8 +29,8 @@ from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.families import (
     Parameters,
     as_both_sides,
+    config_dict,
     count_parameters,
-    described,
     family_of,
     vocabulary_sizes,
     with_vocabularies,
@@ -53,20 +53,20 @@ WIDTHS: dict[str, Any] = {"d_model": 24, "attention_heads": 2, "ffn_dim": 40, "m
 TWO = {**WIDTHS, "encoder_layers": 3, "decoder_layers": 1}
 ONE = {**WIDTHS, "layers": 3}
 UNTIED = {"tie_word_embeddings": False}
-MARIAN = described(MarianSettings(**TWO), 90, 70)
-MBART = described(MBartSettings(**TWO), 80, 80)
-BRANCHED = described(
+MARIAN = config_dict(MarianSettings(**TWO), 90, 70)
+MBART = config_dict(MBartSettings(**TWO), 80, 80)
+BRANCHED = config_dict(
     BranchedSettings(**ONE, branch_layers=2, branch_width=8, branch_heads=4, branch_ffn_dim=20), 75, 75
 )
-KNOWLEDGEABLE = described(KnowledgeableSettings(**ONE, knowledge_layers=2, entity_width=8, entity_heads=2), 75, 75)
-BART = described(BartSettings(**TWO), 80, 80)
-BERT = described(BertSettings(**ONE), 75, 75)
-ERNIE = described(ErnieSettings(**ONE), 75, 75)
-GPT2_MODEL = described(GPT2Settings(**ONE), 60, 60)
-LLAMA = described(LlamaSettings(**ONE), 65, 65)
-M2M100 = described(M2M100Settings(**TWO), 80, 80)
-XLNET = described(XLNetSettings(**ONE), 75, 75)
-T5_MODEL = described(T5Settings(**TWO), 55, 55)
+KNOWLEDGEABLE = config_dict(KnowledgeableSettings(**ONE, knowledge_layers=2, entity_width=8, entity_heads=2), 75, 75)
+BART = config_dict(BartSettings(**TWO), 80, 80)
+BERT = config_dict(BertSettings(**ONE), 75, 75)
+ERNIE = config_dict(ErnieSettings(**ONE), 75, 75)
+GPT2_MODEL = config_dict(GPT2Settings(**ONE), 60, 60)
+LLAMA = config_dict(LlamaSettings(**ONE), 65, 65)
+M2M100 = config_dict(M2M100Settings(**TWO), 80, 80)
+XLNET = config_dict(XLNetSettings(**ONE), 75, 75)
+T5_MODEL = config_dict(T5Settings(**TWO), 55, 55)
 # What is taken from a checkpoint and never built.
 MT5: dict[str, Any] = {**T5_MODEL, "model_type": "mt5", "feed_forward_proj": "gated-gelu"}
 QWEN2: dict[str, Any] = {**LLAMA, "model_type": "qwen2", "tie_word_embeddings": True}
@@ -130,9 +130,9 @@ CONFIGS = {
     "bert, other vocabulary": with_vocabularies(BERT, {"encoder": 44, "decoder": 44}),
     "bert, one segment": {**BERT, "type_vocab_size": 1},
     "ernie": ERNIE,
-    "ernie, tasks": described(ErnieSettings(**ONE, task_embeddings=5), 75, 75),
+    "ernie, tasks": config_dict(ErnieSettings(**ONE, task_embeddings=5), 75, 75),
     "ernie, tasks of another size": {**ERNIE, "use_task_id": True},
-    "ernie on both sides": as_both_sides(described(ErnieSettings(**ONE, task_embeddings=5), 75, 75)),
+    "ernie on both sides": as_both_sides(config_dict(ErnieSettings(**ONE, task_embeddings=5), 75, 75)),
     "bert2bert": as_both_sides(BERT),
     "branched": BRANCHED,
     "branched, untied": BRANCHED | UNTIED,
@@ -149,7 +149,7 @@ CONFIGS = {
     "qwen2": QWEN2,
     "qwen3": QWEN3,
     "roberta": ROBERTA,
-    "roberta, new": described(RobertaSettings(**ONE), 75, 75),
+    "roberta, new": config_dict(RobertaSettings(**ONE), 75, 75),
     "roberta on both sides": as_both_sides(ROBERTA),
     "distilbert": DISTILBERT,
     "distilbert, untied": DISTILBERT | UNTIED,
@@ -188,15 +188,15 @@ CONFIGS = {
     "gpt2, inner width of its own": {**GPT2_MODEL, "n_inner": None},
     "gpt2, other vocabulary": with_vocabularies(GPT2_MODEL, {"decoder": 44}),
     "llama": LLAMA,
-    "llama, tied": described(LlamaSettings(**ONE, tied=True), 65, 65),
-    "llama, grouped": described(LlamaSettings(**ONE, key_value_heads=1), 65, 65),
+    "llama, tied": config_dict(LlamaSettings(**ONE, tied=True), 65, 65),
+    "llama, grouped": config_dict(LlamaSettings(**ONE, key_value_heads=1), 65, 65),
     "llama, biases and wide heads": {**LLAMA, "attention_bias": True, "mlp_bias": True, "head_dim": 32},
     "llama, other vocabulary": with_vocabularies(LLAMA, {"decoder": 44}),
     "m2m_100": M2M100,
     "m2m_100, sides of other shape": {**M2M100, "encoder_ffn_dim": 16, "decoder_layers": 4},
     "m2m_100, other vocabulary": with_vocabularies(M2M100, {"encoder": 44, "decoder": 44}),
     "t5": T5_MODEL,
-    "t5 1.1": described(T5Settings(**TWO, tied=False, gated=True), 55, 55),
+    "t5 1.1": config_dict(T5Settings(**TWO, tied=False, gated=True), 55, 55),
     "t5, narrow heads and few buckets": {**T5_MODEL, "d_kv": 3, "relative_attention_num_buckets": 8},
     "t5, a decoder as deep": {**T5_MODEL, "num_decoder_layers": None},
     "t5, other vocabulary": with_vocabularies(T5_MODEL, {"encoder": 44, "decoder": 44}),

@@ -229,7 +229,7 @@ class Comparison(Settings):
     def starts_from_body(self) -> bool:
         """Whether only a checkpoint's body is needed, because a head for labels replaces the head for tokens."""
         needs_token_head = self.upstream.continue_pretraining or any(
-            self.trains(system) or initialiser_info(system.initialiser).learnt_by for system in self.systems
+            self.trains(system) or initialiser_info(system.initialiser).learning for system in self.systems
         )
         replaces_head = self.finetuned_on.understands and self.labels.zero_shot is None
         return replaces_head and self.upstream.checkpoint is not None and not needs_token_head
@@ -252,4 +252,4 @@ class Comparison(Settings):
 
     def learns(self, learning: LearningName) -> bool:
         """Whether any system learns its new embeddings by this training."""
-        return any(initialiser_info(system.initialiser).learnt_by == learning for system in self.systems)
+        return any(initialiser_info(system.initialiser).learning == learning for system in self.systems)

@@ -29,22 +29,22 @@ class InitialiserInfo:
         generator: The kind of generator that makes the rows.
         trained: The same, if the generator is trained.
         static: The algorithm of the static embeddings that it needs.
-        as_they_are: Whether the static embeddings are the rows themselves, so that their widths must be equal.
-        learnt_by: The training on the task's text that learns its rows while the model is frozen.
+        unmapped: Whether the static embeddings are the rows themselves, so that their widths must be equal.
+        learning: The training on the task's text that learns its rows while the model is frozen.
         donor: Whether rows are mapped from a second model that has the new tokens.
         seeded: Whether rows depend on a seed.
-        drawn: Whether rows depend only on the seed and on the shape of the tables.
+        random: Whether rows depend only on the seed and on the shape of the tables.
     """
 
     mixes: bool = False
     generator: GeneratorName | None = None
     trained: TrainedGenerator | None = None
     static: StaticAlgorithm | None = None
-    as_they_are: bool = False
-    learnt_by: LearningName | None = None
+    unmapped: bool = False
+    learning: LearningName | None = None
     donor: bool = False
     seeded: bool = False
-    drawn: bool = False
+    random: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,26 +65,26 @@ class LearningFacts:
 
 
 INITIALISERS: Mapping[str, InitialiserInfo] = {
-    "random": InitialiserInfo(seeded=True, drawn=True),
-    "random-matched": InitialiserInfo(seeded=True, drawn=True),
+    "random": InitialiserInfo(seeded=True, random=True),
+    "random-matched": InitialiserInfo(seeded=True, random=True),
     "mean": InitialiserInfo(mixes=True),
     "avg": InitialiserInfo(mixes=True, generator="avg"),
     "att": InitialiserInfo(mixes=True, generator="att", trained="att"),
     "patt": InitialiserInfo(mixes=True, generator="patt", trained="patt"),
     "network": InitialiserInfo(generator="network", trained="network"),
     "reconstruction": InitialiserInfo(),
-    "word2vec": InitialiserInfo(static="skip-gram", as_they_are=True),
+    "word2vec": InitialiserInfo(static="skip-gram", unmapped=True),
     "word2vec-mapped": InitialiserInfo(static="skip-gram"),
-    "cbow": InitialiserInfo(static="cbow", as_they_are=True),
+    "cbow": InitialiserInfo(static="cbow", unmapped=True),
     "focus": InitialiserInfo(static="fasttext"),
     "wechsel": InitialiserInfo(static="fasttext"),
     "omp": InitialiserInfo(static="fasttext"),
     "locally-linear": InitialiserInfo(static="cbow"),
     "donor": InitialiserInfo(donor=True),
-    "token-distillation": InitialiserInfo(learnt_by="token-distillation"),
-    "attention-influence": InitialiserInfo(learnt_by="attention-influence"),
-    "likelihood-matching": InitialiserInfo(learnt_by="likelihood-matching"),
-    "vocadt": InitialiserInfo(learnt_by="vocadt"),
+    "token-distillation": InitialiserInfo(learning="token-distillation"),
+    "attention-influence": InitialiserInfo(learning="attention-influence"),
+    "likelihood-matching": InitialiserInfo(learning="likelihood-matching"),
+    "vocadt": InitialiserInfo(learning="vocadt"),
 }
 LEARNINGS: Mapping[LearningName, LearningFacts] = {
     "token-distillation": LearningFacts("token_distillation_training"),
@@ -122,8 +122,8 @@ def package_of(initialiser: str) -> str | None:
 
 def learning_of(initialiser: str | None) -> LearningFacts | None:
     """The training that learns an initialiser's embeddings, if there is one."""
-    learnt_by = initialiser_info(initialiser).learnt_by
-    return None if learnt_by is None else LEARNINGS[learnt_by]
+    learning = initialiser_info(initialiser).learning
+    return None if learning is None else LEARNINGS[learning]
 
 
 def names_with(fact: str) -> list[str]:

@@ -227,7 +227,7 @@ class System(Settings):
         for name in (*others, "embeddings_only_fraction", "rare_tokens", "shuffled_sources"):
             if getattr(self, name):
                 raise ValueError(f"unsupervised cannot be combined with {name}: leave out one of them")
-        if initialiser_info(self.initialiser).learnt_by:
+        if initialiser_info(self.initialiser).learning:
             raise ValueError(f"{self.initialiser} learns new rows on pairs, which an unsupervised system does not read")
         if self.train in ("new-rows", "head", "adapters"):
             raise ValueError(f"unsupervised trains a model in rounds: it needs train all or body, not {self.train}")

@@ -159,7 +159,7 @@ def frozen_random_rows(experiment: Comparison) -> list[str]:
         "(train, or embedding_learning_rate: 0): these tokens will never mean anything to the model"
         for system in experiment.systems
         if system.finetuning(experiment.finetune).freezes_embeddings
-        and (initialiser_info(system.initialiser).drawn or system.pretraining == "none")
+        and (initialiser_info(system.initialiser).random or system.pretraining == "none")
     ]
 
 

@@ -321,8 +321,8 @@ def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: 
             raise UserError(f"{name} {layer} is beyond its {depth} layers", where=str(directory))
     width = family.embedding_width(assembled)
     vectors = experiment.static_embeddings.dimensions or experiment.model.width_of_rows
-    if any(initialiser_info(system.initialiser).as_they_are for system in experiment.systems) and vectors != width:
-        unmapped = " and ".join(names_with("as_they_are"))
+    if any(initialiser_info(system.initialiser).unmapped for system in experiment.systems) and vectors != width:
+        unmapped = " and ".join(names_with("unmapped"))
         raise UserError(
             f"its rows have {width} dimensions, static embeddings {vectors}, and {unmapped} use these unchanged",
             where=str(directory),

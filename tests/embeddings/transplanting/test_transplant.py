@@ -162,7 +162,7 @@ def test_rows_of_seen_and_special_tokens_are_copied_and_nothing_else_changes(fam
 
 
 PREPARED = {
-    name for name, facts in INITIALISERS.items() if facts.trained or facts.learnt_by or facts.static or facts.donor
+    name for name, facts in INITIALISERS.items() if facts.trained or facts.learning or facts.static or facts.donor
 }
 
 

@@ -17,7 +17,7 @@ from subgraft.config.loading import load
 from subgraft.config.models import BertSettings
 from subgraft.config.objectives import MaskedSettings
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.families import FAMILIES, as_both_sides, count_parameters, described
+from subgraft.modeling.families import FAMILIES, as_both_sides, config_dict, count_parameters
 from subgraft.modeling.load import load_model
 from subgraft.modeling.sides import side
 from subgraft.training.objectives.masked import MaskedSentences
@@ -43,7 +43,7 @@ def _batch() -> Any:
 def test_it_is_counted_as_it_is() -> None:
     model, size = electra(), len(cased_tokenizer())
     assert side(model, "decoder").input.weight.shape == (size, WIDTH)
-    assert count_parameters(described(SETTINGS, size, size)).total == model.num_parameters()
+    assert count_parameters(config_dict(SETTINGS, size, size)).total == model.num_parameters()
     assert count_parameters(model.config.to_dict()).total == model.num_parameters()
     made = FAMILIES["electra"].assemble(model, cased_tokenizer(), 3)
     for config in (made.config.to_dict(), as_both_sides(model.config.to_dict())):

@@ -23,7 +23,7 @@ from subgraft.config.models import MBartSettings
 from subgraft.config.objectives import DenoisingSettings
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.families import FAMILIES, count_parameters, described
+from subgraft.modeling.families import FAMILIES, config_dict, count_parameters
 from subgraft.modeling.load import load_model
 from subgraft.modeling.sides import replace_tables, shares_table, side
 from subgraft.training.objectives.denoising import Denoising
@@ -77,11 +77,11 @@ def test_a_saved_directory_gives_the_same_logits_ties_and_count(kind: str, tmp_p
 
 
 def test_half_the_width_is_half_the_table_and_a_projection() -> None:
-    narrow, wide = (FAMILIES["mbart"].described(each, 90, 90) for each in (SETTINGS, MBartSettings(**SHAPE)))
+    narrow, wide = (FAMILIES["mbart"].config_dict(each, 90, 90) for each in (SETTINGS, MBartSettings(**SHAPE)))
     saved = count_parameters(wide).total - count_parameters(narrow).total
     assert saved == 90 * (SHAPE["d_model"] - WIDTH) - WIDTH * SHAPE["d_model"]
     size = len(multilingual_tokenizer())
-    assert count_parameters(described(SETTINGS, size, size)).total == factorised().num_parameters()
+    assert count_parameters(config_dict(SETTINGS, size, size)).total == factorised().num_parameters()
 
 
 @pytest.mark.parametrize("kind", MODELS)

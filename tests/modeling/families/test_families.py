@@ -79,7 +79,7 @@ def test_those_that_are_made_of_others_are_not_built() -> None:
     narrow = {"factorised_mbart", "electra"}  # what mBART's and BERT's settings build, where they say embedding_width
     for name in set(FAMILIES) - set(SETTINGS_OF_FAMILY) - narrow:
         with pytest.raises(UserError, match=r"cannot be built"):
-            FAMILIES[name].described(None, 1, 1)
+            FAMILIES[name].config_dict(None, 1, 1)
 
 
 @pytest.mark.parametrize("build", MODELS)

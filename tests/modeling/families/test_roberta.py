@@ -15,7 +15,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.models import RobertaSettings
 from subgraft.config.objectives import MaskedSettings
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.families import FAMILIES, count_parameters, described
+from subgraft.modeling.families import FAMILIES, config_dict, count_parameters
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.masked import MaskedObjective
@@ -51,7 +51,7 @@ def test_it_is_counted_saved_and_loaded_by_transformers(tmp_path: Path) -> None:
     bundle = built(byte_level())
     total = sum(parameter.numel() for parameter in bundle.model.parameters())
     size = len(bundle.decoder)
-    assert count_parameters(described(SETTINGS, size, size)).total == total
+    assert count_parameters(config_dict(SETTINGS, size, size)).total == total
     bundle.save(tmp_path)
     ids = torch.tensor([[0, 40, 41, 42, 2]])
     theirs = AutoModelForMaskedLM.from_pretrained(tmp_path).eval()

@@ -31,7 +31,7 @@ def preset(name: str) -> Groups:
 def _is_learnt_by(learning: str, system: Mapping[str, Any]) -> bool:
     """Whether this training learns the embeddings of a system, which is not validated yet."""
     initialiser = system.get("initialiser")
-    return any(name == initialiser and facts.learnt_by == learning for name, facts in INITIALISERS.items())
+    return any(name == initialiser and facts.learning == learning for name, facts in INITIALISERS.items())
 
 
 # Groups that only some systems need: the trainings of learnt embeddings, of embedding warmup and of several tasks.

@@ -36,7 +36,7 @@ from subgraft.config.validation.upstream import (
 def require_width_of_table(experiment: Comparison) -> None:
     """Static embeddings must be as wide as the model's; a checkpoint's width is only known once it is loaded."""
     width = experiment.static_embeddings.dimensions
-    unmapped = [system.name for system in experiment.systems if initialiser_info(system.initialiser).as_they_are]
+    unmapped = [system.name for system in experiment.systems if initialiser_info(system.initialiser).unmapped]
     if unmapped and experiment.upstream.checkpoint is None and width not in (None, experiment.model.width_of_rows):
         raise ValueError(
             f"system {unmapped[0]} takes static embeddings as they are: static_embeddings.dimensions is {width}, "
@@ -243,7 +243,7 @@ def _require_continuable(experiment: Comparison, kinds: Sequence[str]) -> None:
         raise ValueError(f"evaluation.metrics compare outputs with references, which {task} does not have")
     if experiment.search is not None and set(experiment.search.objectives) != {"dev_bits_per_character"}:
         raise ValueError(f"search.objectives: a search of {task} measures only dev_bits_per_character")
-    if learnt := [system.name for system in experiment.systems if initialiser_info(system.initialiser).learnt_by]:
+    if learnt := [system.name for system in experiment.systems if initialiser_info(system.initialiser).learning]:
         raise ValueError(f"system {learnt[0]} learns its rows on pairs, which {task} does not have")
 
 
@@ -318,7 +318,7 @@ def require_measurable(experiment: Comparison) -> None:
             "evaluation.upstream_sentences translates the upstream corpus: a model that was pretrained otherwise "
             "cannot translate before it is finetuned, so translation must be among upstream.objectives"
         )
-    learnt = {None, *names_with("learnt_by")}
+    learnt = {None, *names_with("learning")}
     if experiment.intrinsic is not None and all(system.initialiser in learnt for system in experiment.systems):
         raise ValueError(
             f"intrinsic measures systems with an initialiser other than {', '.join(LEARNINGS)}: there is none"

@@ -52,7 +52,7 @@ def require_settings_of_labels(experiment: Comparison) -> None:
         }
         if unsupported := [name for name, is_set in settings.items() if is_set]:
             raise ValueError(f"system {system.name}: {unsupported[0]} is not for {task}, which trains a new head too")
-        if initialiser_info(system.initialiser).learnt_by:
+        if initialiser_info(system.initialiser).learning:
             raise ValueError(f"system {system.name} learns its rows on pairs of texts, which {task} does not have")
     if experiment.languages.source != experiment.languages.target and not experiment.finetuned_on.needs_pairs:
         raise ValueError(f"{task} reads text in one language: source and target must be the same")

@@ -75,7 +75,7 @@ def _require_directions_of(system: System, experiment: Comparison) -> None:
         "text": system.text,
         "embedding_warmup": system.embedding_warmup,
         "source_encoder": system.source_encoder,
-        f"initialiser: {system.initialiser}": initialiser_info(system.initialiser).learnt_by,
+        f"initialiser: {system.initialiser}": initialiser_info(system.initialiser).learning,
     }
     if unsupported := [name for name, is_set in settings.items() if is_set]:
         raise ValueError(

@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 from subgraft.base.errors import UserError
 from subgraft.modeling.conditioning.source_settings import conditioning_settings
-from subgraft.modeling.families import as_both_sides, described, family_of
+from subgraft.modeling.families import as_both_sides, config_dict, family_of
 from subgraft.modeling.families.conditional import with_source
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.orchestration.store.step import Step
@@ -107,7 +107,7 @@ def _config(step: Step) -> Mapping[str, Any]:
         case FromCheckpoint(checkpoint):
             return read_config(require_model(checkpoint, body=True))
         case FromSettings(settings):
-            return described(settings, _ANY_SIZE, _ANY_SIZE)
+            return config_dict(settings, _ANY_SIZE, _ANY_SIZE)
         case OnBothSides():
             return as_both_sides(_config(step.inputs["model"]))
         case WithSource(variant, source, settings, copying):

@@ -56,8 +56,8 @@ class EmbeddingSteps:
             inputs |= {f"static/{side}": self._static(facts.static, side, vocabularies[side]) for side in sides}
         if facts.donor and system.donor:
             inputs |= {"donor": self._donor(system.name, system.donor.model)}
-        if facts.learnt_by:
-            inputs |= {"distilled": self._learnt(facts.learnt_by, system, model, vocabularies, generator)}
+        if facts.learning:
+            inputs |= {"distilled": self._learnt(facts.learning, system, model, vocabularies, generator)}
         name = f"transfer {system.name} seed {seed}" if seeded else f"transfer {system.name}"
         labels = {"system": system.name, **({"seed": str(seed)} if seeded else {})}
         return Step(stages.TRANSFER, name, recipe, inputs, labels)

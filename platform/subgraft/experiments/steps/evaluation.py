@@ -158,7 +158,7 @@ class EvaluationSteps:
     def intrinsic(self, system: System, transfer: Step[TransferRecipe]) -> Step | None:
         """The quality of a transfer on held-out tokens, whose rows are known; it has the transfer's inputs."""
         sample = self.experiment.intrinsic
-        if sample is None or initialiser_info(system.initialiser).learnt_by:  # there, only new tokens' rows are learnt
+        if sample is None or initialiser_info(system.initialiser).learning:  # there, only new tokens' rows are learnt
             return None
         transfer_recipe = transfer.recipe
         recipe = IntrinsicRecipe(

@@ -18,7 +18,7 @@ from subgraft.experiments.steps.decoding_engine import require_context, with_eng
 from subgraft.experiments.steps.inputs import InputSteps, from_checkpoint
 from subgraft.experiments.steps.vocabularies import VocabularySteps, language_exponent
 from subgraft.modeling.conditioning.source_settings import pretrained_source
-from subgraft.modeling.families import described, family_of
+from subgraft.modeling.families import config_dict, family_of
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.orchestration.store.step import Step
@@ -51,8 +51,8 @@ class ModelSteps:
         """The upstream model: pretrained here, or a checkpoint, unchanged or pretrained further."""
         upstream = self.experiment.upstream
         if upstream.checkpoint is None:
-            require_head(self.experiment, described(self.experiment.model, 0, 0), "model")
-            require_ends_of_blocks(self.experiment, described(self.experiment.model, 0, 0), "model")
+            require_head(self.experiment, config_dict(self.experiment.model, 0, 0), "model")
+            require_ends_of_blocks(self.experiment, config_dict(self.experiment.model, 0, 0), "model")
             return self._pretrain(f"pretrain on {upstream.corpus}", self._parts(self._vocabularies.upstream))
         if upstream.continue_pretraining:
             return self._pretrain(f"pretrain further on {upstream.corpus}", {"model": self._inputs.checkpoint})

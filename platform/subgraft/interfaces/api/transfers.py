@@ -155,8 +155,8 @@ def check_method(method: Method) -> None:
             where="static",
             hint="`subgraft vocab embed` trains them.",
         )
-    if (method.distilled is not None) != (facts.learnt_by is not None):
-        only = ", ".join(names_with("learnt_by"))
+    if (method.distilled is not None) != (facts.learning is not None):
+        only = ", ".join(names_with("learning"))
         raise ArgumentError(
             f"{only} need distilled rows of a vocabulary, and nothing else does",
             where="distilled",

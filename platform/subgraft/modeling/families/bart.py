@@ -54,7 +54,7 @@ class Bart(OneTable):
         """</s></s>, as in RoBERTa."""
         return ending * 2
 
-    def described(self, settings: BartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+    def config_dict(self, settings: BartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         # Ids within the smallest possible vocabulary: a padding row must exist.
         ids = {"pad_token_id": 0, "decoder_start_token_id": 0}
         return {"model_type": self.model_type, **shape(settings), "vocab_size": decoder_size, **ids}
@@ -93,7 +93,7 @@ class SourcedBart(Bart):
     lends_encoder = False
     one_table = False
 
-    def described(self, settings: BartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+    def config_dict(self, settings: BartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         raise UserError("a BART with a source encoder cannot be built: it is made of a BART")
 
     def model_class(self) -> type[PreTrainedModel]:

@@ -45,7 +45,7 @@ class Bert(EncoderOnly):
             return config
         return {**config, "architectures": [self.transformers_class]}
 
-    def described(self, settings: BertSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+    def config_dict(self, settings: BertSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         """Settings with `embedding_width` describe an ELECTRA generator."""
         sizes = self.one_stack_sizes(settings, decoder_size)
         if settings.embedding_width is None:
@@ -59,7 +59,7 @@ class Bert(EncoderOnly):
 
     def new_config(self, settings: BertSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
         return {
-            **self.described(settings, len(encoder), len(decoder)),
+            **self.config_dict(settings, len(encoder), len(decoder)),
             "hidden_dropout_prob": settings.dropout,
             "attention_probs_dropout_prob": settings.attention_dropout,
             "pad_token_id": decoder.special["pad"],
@@ -103,7 +103,7 @@ class Roberta(EncoderOnly):
     positions_after_padding = True
     ctranslate2_encoder = "RobertaLoader"
 
-    def described(self, settings: RobertaSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+    def config_dict(self, settings: RobertaSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         """Positions are counted from after the padding id, 1."""
         sizes = self.one_stack_sizes(settings, decoder_size)
         return {**sizes, self.positions_key: settings.max_positions + 2, "type_vocab_size": 1}
@@ -117,7 +117,7 @@ class Roberta(EncoderOnly):
                 hint="Learn one here (upstream.vocabulary), or take model.family bert.",
             )
         return {
-            **self.described(settings, len(encoder), len(decoder)),
+            **self.config_dict(settings, len(encoder), len(decoder)),
             "hidden_dropout_prob": settings.dropout,
             "attention_probs_dropout_prob": settings.attention_dropout,
             "layer_norm_eps": 1e-5,
@@ -137,8 +137,8 @@ class XLMRoberta(Roberta):
     transformers_class = "XLMRobertaForMaskedLM"
     stack_class, decoder_class = "XLMRobertaModel", "XLMRobertaForCausalLM"
 
-    def described(self, settings: Any, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        return EncoderOnly.described(self, settings, encoder_size, decoder_size)  # which builds none
+    def config_dict(self, settings: Any, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        return EncoderOnly.config_dict(self, settings, encoder_size, decoder_size)  # which builds none
 
 
 class DistilBert(EncoderOnly):

@@ -34,7 +34,7 @@ class Branched(Bert):
     stack_class = decoder_class = next_sentence_class = None
     forwards_inputs = {"branch": "nlg"}  # noqa: RUF012
 
-    def described(self, settings: BranchedSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:  # type: ignore[override]
+    def config_dict(self, settings: BranchedSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:  # type: ignore[override]
         return {
             **self.one_stack_sizes(settings, decoder_size),
             "branch_layers": settings.branch_layers,

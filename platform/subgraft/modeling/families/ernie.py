@@ -41,7 +41,7 @@ class Ernie(Bert):
     def task_embeddings(self, config: Config) -> int:
         return int(config.get("task_type_vocab_size", _TASKS)) if config.get("use_task_id") else 0
 
-    def described(self, settings: Any, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+    def config_dict(self, settings: Any, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         sizes = self.one_stack_sizes(settings, decoder_size)
         if settings.task_embeddings:
             sizes |= {"use_task_id": True, "task_type_vocab_size": settings.task_embeddings}

@@ -242,7 +242,7 @@ class Family(ABC):
 
     # New models. `settings` are the family's own in config/models.py.
 
-    def described(self, settings: Any, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+    def config_dict(self, settings: Any, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         """The entries of a new model's configuration that determine its parameters, for vocabularies of these sizes."""
         raise UserError(f"new models of the family {self.model_type} cannot be built")
 

@@ -48,12 +48,12 @@ class GPT2(DecoderOnly):
         sizes = self.width(config), self.inner_width(config), self.depth(config)
         return parameter_counts.fused_projections("c_attn", "attn.c_proj", ("c_fc", "mlp.c_proj"), *sizes)
 
-    def described(self, settings: GPT2Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+    def config_dict(self, settings: GPT2Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         return self.one_stack_sizes(settings, decoder_size)
 
     def new_config(self, settings: GPT2Settings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
         return {
-            **self.described(settings, len(decoder), len(decoder)),
+            **self.config_dict(settings, len(decoder), len(decoder)),
             "resid_pdrop": settings.dropout,
             "embd_pdrop": settings.dropout,
             "attn_pdrop": settings.attention_dropout,

@@ -33,7 +33,7 @@ class Knowledgeable(Bert):
     next_sentence_class = "KnowledgeableForPreTraining"
     objectives = frozenset({"masked", "masked-entities", "knowledge-text"})
 
-    def described(self, settings: KnowledgeableSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:  # type: ignore[override]
+    def config_dict(self, settings: KnowledgeableSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:  # type: ignore[override]
         sizes = self.one_stack_sizes(settings, decoder_size)
         return {
             **sizes,

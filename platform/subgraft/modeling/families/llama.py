@@ -119,12 +119,12 @@ class Llama(LlamaLike):
     qkv_bias = out_bias = "attention_bias"
     mlp_bias = "mlp_bias"
 
-    def described(self, settings: LlamaSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+    def config_dict(self, settings: LlamaSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         groups = {"num_key_value_heads": settings.key_value_heads or settings.attention_heads}
         return {**self.one_stack_sizes(settings, decoder_size), **groups, "tie_word_embeddings": settings.tied}
 
     def new_config(self, settings: LlamaSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
-        sizes = self.described(settings, len(decoder), len(decoder))
+        sizes = self.config_dict(settings, len(decoder), len(decoder))
         return {**sizes, "attention_dropout": settings.attention_dropout, **token_ids(decoder)}
 
 

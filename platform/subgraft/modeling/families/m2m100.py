@@ -67,7 +67,7 @@ class M2M100(OneTable):
             return SequenceFormat((ends[0], codes[0]), (ends[1],), start, (), codes[1])
         return SequenceFormat((ends[0],), (ends[1],), start, (codes[0],), codes[1])
 
-    def described(self, settings: M2M100Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+    def config_dict(self, settings: M2M100Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         # Ids within the smallest possible vocabulary: a padding row must exist.
         ids = {"pad_token_id": 0, "decoder_start_token_id": 0}
         return {"model_type": self.model_type, **shape(settings), "vocab_size": decoder_size, **ids}

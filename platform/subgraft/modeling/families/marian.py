@@ -58,7 +58,7 @@ class Marian(BartLike):
         start = required_token(target, start_role(config, "pad"), "a Marian")
         return SequenceFormat(*ends, start, target_language_prefix(source, languages, ">>"))
 
-    def described(self, settings: MarianSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+    def config_dict(self, settings: MarianSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         sizes = {"vocab_size": encoder_size, "decoder_vocab_size": decoder_size}
         # Ids within the smallest possible vocabulary: a padding row must exist.
         ids = {"pad_token_id": 0, "decoder_start_token_id": 0}

@@ -80,9 +80,9 @@ class MBart(BartLike):
         own = {"context_sentences": sentences, "context_end_id": end_id}
         return {**entries, "model_type": ContextMBart.model_type, **own}
 
-    def described(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+    def config_dict(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         if settings.embedding_width is not None:
-            return FactorisedMBart().described(settings, encoder_size, decoder_size)
+            return FactorisedMBart().config_dict(settings, encoder_size, decoder_size)
         # Ids within the smallest possible vocabulary: a padding row must exist.
         ids = {"pad_token_id": 0, "decoder_start_token_id": 0}
         return {"model_type": self.model_type, **shape(settings), "vocab_size": decoder_size, **ids}
@@ -130,7 +130,7 @@ class ContextMBart(MBart):
         body += parameter_counts.feed_forward(width, config["encoder_ffn_dim"])
         return Parameters(body, body)
 
-    def described(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+    def config_dict(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         raise UserError(_MADE_OF_FINETUNED)
 
     def build(self, settings: MBartSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
@@ -170,7 +170,7 @@ class SplitMBart(MBart):
 
         return SplitMBartForConditionalGeneration
 
-    def described(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+    def config_dict(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         raise UserError("a split mBART cannot be built: a transfer makes it")
 
     def build(self, settings: MBartSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
@@ -204,7 +204,7 @@ class FactorisedMBart(MBart):
         body, projection = super().body_parameters(config).total, self.embedding_width(config) * self.width(config)
         return Parameters(body + projection, body + projection)
 
-    def described(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+    def config_dict(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         ids = {"pad_token_id": 0, "decoder_start_token_id": 0, "encoder_pad_token_id": 0}
         tables = {"vocab_size": decoder_size, "decoder_vocab_size": decoder_size, "shared_table": True}
         width = {"embedding_size": settings.embedding_width}

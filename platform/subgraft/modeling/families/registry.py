@@ -140,9 +140,9 @@ def count_parameters(config: Config, frozen: Iterable[SideName] = ()) -> Paramet
     return _require_entries(lambda: family_of(config).parameters(config, frozen))
 
 
-def described(model: ModelSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+def config_dict(model: ModelSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
     """The entries of a new model's configuration on which its number of parameters depends."""
-    return family_named(model.family).described(model, encoder_size, decoder_size)
+    return family_named(model.family).config_dict(model, encoder_size, decoder_size)
 
 
 def as_both_sides(config: Config) -> dict[str, Any]:

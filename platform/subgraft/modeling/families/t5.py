@@ -113,7 +113,7 @@ class T5(Family):
         start = required_token(target, start_role(config, "pad", another="unk"), "a T5")
         return SequenceFormat(*ends, start, target_language_prefix(source, languages, "<2"))
 
-    def described(self, settings: T5Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+    def config_dict(self, settings: T5Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         return {
             "model_type": self.model_type,
             "vocab_size": decoder_size,
@@ -143,7 +143,7 @@ class T5(Family):
 
     def new_config(self, settings: T5Settings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
         return {
-            **self.described(settings, len(decoder), len(decoder)),
+            **self.config_dict(settings, len(decoder), len(decoder)),
             "dropout_rate": settings.dropout,
             "pad_token_id": decoder.special["pad"],
             "eos_token_id": decoder.special["eos"],
@@ -202,5 +202,5 @@ class MT5(T5):
     def is_tied(self, config: Config) -> bool:
         return False
 
-    def described(self, settings: T5Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+    def config_dict(self, settings: T5Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         raise UserError("an mT5 cannot be built", hint="Build a T5 with `tied: false` and `gated: true`.")

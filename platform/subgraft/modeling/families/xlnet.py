@@ -50,14 +50,14 @@ class XLNet(EncoderOnly):
     def has_segments(self, config: Config) -> bool:
         return True
 
-    def described(self, settings: XLNetSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+    def config_dict(self, settings: XLNetSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         sizes = self.one_stack_sizes(settings, decoder_size)
         del sizes[self.positions_key]
         return sizes
 
     def new_config(self, settings: XLNetSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
         return {
-            **self.described(settings, len(encoder), len(decoder)),
+            **self.config_dict(settings, len(encoder), len(decoder)),
             "dropout": settings.dropout,
             "mem_len": None,
             "use_mems_eval": False,

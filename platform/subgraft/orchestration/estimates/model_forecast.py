@@ -14,8 +14,8 @@ from subgraft.modeling.conditioning.source_settings import conditioning_settings
 from subgraft.modeling.families import (
     Parameters,
     as_both_sides,
+    config_dict,
     count_parameters,
-    described,
     family_of,
     vocabulary_sizes,
     with_next_sentence,
@@ -62,7 +62,7 @@ def _config_after(store: Store, step: Step, change: ModelChange) -> Config:
         case FromCheckpoint(checkpoint, new_languages):
             return _with_codes(read_config(resolve_model(checkpoint)), checkpoint, new_languages)
         case FromSettings(settings):
-            return described(settings, *(vocabulary_size(store, step, side) for side in ("encoder", "decoder")))
+            return config_dict(settings, *(vocabulary_size(store, step, side) for side in ("encoder", "decoder")))
         case OnBothSides():
             return as_both_sides(model_config(store, step.inputs["model"]))
         case WithVocabularies(sides):
