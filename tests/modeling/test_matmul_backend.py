@@ -66,7 +66,7 @@ def test_bf16_and_gpus_are_left_alone() -> None:
 
 
 def test_a_processor_where_mkl_is_as_fast_or_bf16_would_be_taken_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    for reason in ("_made_by_amd", "_keeps_fp32"):
+    for reason in ("_is_amd", "_keeps_fp32"):
         with monkeypatch.context() as patched:
             patched.setattr(precision, reason, lambda: False)
             assert not precision._onednn_is_faster.__wrapped__()
