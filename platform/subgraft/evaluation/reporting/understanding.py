@@ -234,20 +234,20 @@ def _errors(data: ReportData) -> Block:
     result = data.results(systems[-1])[0]
     errors = _prediction_errors(data, result)
     wrong = np.flatnonzero(errors > 0).tolist()
-    has_confidence = result.confidence is not None
-    confidence = result.confidence if result.confidence is not None else errors
-    headings = ["text", "true", *systems, *(["probability"] if has_confidence else [])]
+    confidence = result.confidence
+    ranking = errors if confidence is None else confidence
+    headings = ["text", "true", *systems, *([] if confidence is None else ["probability"])]
     rows = []
-    for index in _order_errors(data, result, sorted(wrong, key=lambda index: -confidence[index]))[:MAX_ERRORS]:
+    for index in _order_errors(data, result, sorted(wrong, key=lambda index: -ranking[index]))[:MAX_ERRORS]:
         texts = [
             data.sources[index],
             data.references[index],
             *(data.results(name)[0].hypotheses[index] for name in systems),
         ]
-        probability = [fixed(float(confidence[index]))] if has_confidence else []
+        probability = [] if confidence is None else [fixed(float(confidence[index]))]
         rows.append([*(text[:_MAX_TEXT_LENGTH] for text in texts), *probability])
     caption = f"{count(len(wrong))} of {count(len(data.references))} test examples that {systems[-1]} predicts wrongly"
-    first = "surest" if has_confidence else "largest"
+    first = "largest" if confidence is None else "surest"
     note = f"Of each kind of error the {first} first, and frequent kinds before rare ones."
     return table(headings, rows, caption, note, left=range(2 + len(systems)))
 

@@ -56,27 +56,27 @@ def application(
         patience: seconds until a request times out.
         names: host names that requests may use; "*" allows any.
     """
-    routes = _Routes(models, token, patience)
+    endpoints = _Endpoints(models, token, patience)
     return Starlette(
-        routes=routes.all(),
+        routes=endpoints.routes(),
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=names)],
-        lifespan=routes.lifespan,
+        lifespan=endpoints.lifespan,
     )
 
 
-class _Routes:
-    """The routes of the application, and the queues of its models."""
+class _Endpoints:
+    """The endpoints of the application, and the batchers of its models."""
 
     def __init__(self, models: Mapping[str, Served], token: str, patience: float) -> None:
         self._token, self._patience = token, patience
         self._writers = {name: model for name, model in models.items() if isinstance(model, Writer)}
         predictors = {name: model for name, model in models.items() if isinstance(model, Predictor)}
         self._completers = {name: model for name, model in models.items() if not isinstance(model, Writer | Predictor)}
-        self._queues = {name: Batcher(writer.answer) for name, writer in self._writers.items()}
+        self._batchers = {name: Batcher(writer.answer) for name, writer in self._writers.items()}
         self._completions = Completions(self._completers, token, patience)
         self._predictions = Predictions(predictors, token, patience)
 
-    def all(self) -> list[Route]:
+    def routes(self) -> list[Route]:
         return [
             Route("/", self._page),
             Route("/health", self._health),
@@ -87,10 +87,13 @@ class _Routes:
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """Run the queues while the application is up."""
-        tasks = [asyncio.create_task(queue.run()) for queue in self._queues.values()]
-        tasks += [asyncio.create_task(queue.run()) for queue in self._completions.batchers]
-        tasks += [asyncio.create_task(queue.run()) for queue in self._predictions.batchers]
+        """Run the batchers while the application is up."""
+        batchers: list[Batcher[Any, Any]] = [
+            *self._batchers.values(),
+            *self._completions.batchers,
+            *self._predictions.batchers,
+        ]
+        tasks = [asyncio.create_task(batcher.run()) for batcher in batchers]
         yield
         for task in tasks:
             task.cancel()
@@ -110,7 +113,7 @@ class _Routes:
         body = await body_of(request)
         texts, direction = _texts(body), _direction(body, self._writers)
         items = [(direction, text) for text in texts]
-        answers = await asyncio.gather(*(queue.ask(items, self._patience) for queue in self._queues.values()))
+        answers = await asyncio.gather(*(batcher.ask(items, self._patience) for batcher in self._batchers.values()))
         answered = zip(self._writers.items(), answers, strict=True)
         return {
             "models": [_describe_answer(name, writer, texts, direction, *answer) for (name, writer), answer in answered]
