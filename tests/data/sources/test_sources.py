@@ -215,6 +215,17 @@ def test_parts_of_a_corpus_are_cleaned_together(tmp_path: Path) -> None:
     assert corpus.counts["train"]["held_out"] == corpus.counts["train"]["duplicate"] == 1
 
 
+def test_what_parts_with_one_source_hold_out_is_not_trained_on(tmp_path: Path) -> None:
+    lines = [f"line {number}" for number in range(20)]
+    for name in ("one", "two", "three"):
+        for split, rows in (("train", lines), ("dev", lines[:10])):
+            write(tmp_path / name, f"{split}.en", "".join(f"{line}\n" for line in rows))
+            write(tmp_path / name, f"{split}.fr", "".join(f"{name} {split} {line}\n" for line in rows))
+    source = CorpusSource.model_validate({"together": [{"folder": name} for name in ("one", "two", "three")]})
+    corpus = build(source, EN_FR, Cleaning(), tmp_path / "out", base=tmp_path)
+    assert set(corpus.lines("train", "source")) == set(lines[10:])
+
+
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [

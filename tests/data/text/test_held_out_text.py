@@ -76,6 +76,16 @@ def test_classes_and_answers_that_come_again_and_again_do_not_tell_a_segment() -
     assert HeldOut([("a", "b")] * 5).has(("a", "c")), "repeated pairs are one"
 
 
+def test_a_side_that_several_texts_share_identifies_segments_in_each() -> None:
+    english = [f"sentence number {at}" for at in range(10)]
+    translations = [[(line, f"{language} {line}") for line in english] for language in ("de", "fr", "es")]
+    answers = [(f"question {at % 4}", ("yes", "no", "perhaps")[at % 3]) for at in range(60)]
+    held_out = HeldOut(*translations, answers)
+    assert held_out.has(("sentence number 3", "it sentence number 3"))
+    assert not held_out.has(("question 1", "maybe")), "one text's short answers identify nothing"
+    assert held_out.has(("question 1", "no"))
+
+
 def test_near_copies_are_counted_and_stay() -> None:
     words = [f"word{at}" for at in range(40)]
     long, short = " ".join(words[:20]), "too short to be judged"

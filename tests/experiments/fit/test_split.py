@@ -8,7 +8,7 @@ import pytest
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning
-from subgraft.experiments.fit.split import FEWEST, Documents, Pair, split
+from subgraft.experiments.fit.split import FEWEST, Documents, Pair, drop_shared_pairs, split
 
 
 def text(*sizes: int) -> Documents:
@@ -52,6 +52,17 @@ def test_what_is_held_out_is_not_trained_on() -> None:
     result = split(Documents((doubled,)), Cleaning())
     assert not {*result.train} & {*result.dev, *result.test}
     assert result.dropped["held_out"] and result.dropped["duplicate"] and "in dev or test" in result.summary
+
+
+def test_a_text_of_several_languages_is_held_out_of_all_directions_though_files_lack_different_lines() -> None:
+    directions = []
+    for number, language in enumerate(("de", "fr", "es", "it")):
+        lacking = range(10 * number, 15 * number)
+        rows = [at for at in range(1500) if at not in lacking]
+        directions.append(Documents((tuple((f"{language} {at}", f"line {at}") for at in rows),)))
+    splits = drop_shared_pairs([split(each, Cleaning()) for each in directions], Cleaning())
+    held_out = {english for each in splits for _, english in (*each.dev, *each.test)}
+    assert held_out.isdisjoint(english for each in splits for _, english in each.train)
 
 
 def test_the_same_text_is_split_the_same_way() -> None:

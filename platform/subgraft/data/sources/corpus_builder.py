@@ -141,10 +141,10 @@ class _Part:
             multipliers = (
                 self.source.multipliers if isinstance(self.source, TogetherSource) and split == "train" else ()
             )
-            raw = self.source.read_numbered(split) if multipliers else self.source.read(split)  # type: ignore[attr-defined]
-            segments = report_progress(raw, self.sizes[split], split, self.progress)
+            size, progress = self.sizes[split], self.progress
             if split == "train":
-                counts = self.counts[split]
+                raw = self.source.read_numbered(split) if multipliers else self.source.read(split)  # type: ignore[attr-defined]
+                segments, counts = report_progress(raw, size, split, progress), self.counts[split]
                 if self.cleaning.squeeze and not labelled and not any(field.fixes_text for field in fields):
                     segments = squeeze(segments, self.cleaning.squeeze, counts, texts)
                 if self.source.documented and self.cleaning.of_documents:
@@ -156,14 +156,15 @@ class _Part:
                     else segments
                 )
             else:
-                segments = _collect_held_out(segments, held_out, self.counts[split], texts)
+                numbered = report_progress(self.source.read_parts(split), size, split, progress)
+                segments = _collect_held_out(numbered, held_out, self.counts[split], texts)
             self._write(count_documents(segments, self.counts[split]) if self.source.documented else segments, split)
             self.counts[split].update(self.source.remarks(split))
         # In the order of the splits, not in the order of writing.
         self.counts = {split: self.counts[split] for split in self.source.splits}
 
     def limit_to_training_classes(self) -> None:
-        """Drop dev and test examples of classes without a training example, and such types of an entity.
+        """Drop dev and test examples of classes without a training example, and such types of an entity; tags stay.
 
         Raises UserError for a split without other examples, and for fewer than two training classes.
         """
@@ -214,13 +215,13 @@ def _line_writer(stack: ExitStack, path: Path) -> Callable[[str], object]:
 
 
 def _collect_held_out(
-    segments: Iterable[Sides], held_out: HeldOut, counts: Counter[str], texts: Sequence[int]
+    segments: Iterable[tuple[int, Sides]], held_out: HeldOut, counts: Counter[str], texts: Sequence[int]
 ) -> Iterator[Sides]:
-    for cells in segments:
-        cells = strip(cells, counts)
+    for part, raw in segments:
+        cells = strip(raw, counts)
         counts["read"] += 1
         counts["kept"] += 1
-        held_out.add(tuple(cells[at] for at in texts))
+        held_out.add(tuple(cells[at] for at in texts), part)
         yield cells
 
 

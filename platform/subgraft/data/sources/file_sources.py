@@ -49,13 +49,16 @@ class TogetherSource(SeveralSources):
                 yield from segments if self.documented else ((*sides, str(number)) for sides in segments)
 
     def read(self, split: Split) -> Iterator[Sides]:
+        return (sides for _, sides in self.read_parts(split))
+
+    def read_parts(self, split: Split) -> Iterator[tuple[int, Sides]]:
         numbers = [number for number, part in enumerate(self.parts) if split in part.splits]
         if split == "train":
             for number in numbers:
-                yield from self._part(number, split)
+                yield from ((number, sides) for sides in self._part(number, split))
             return
-        for _, _, segments in heapq.merge(*(self._turns(number, split) for number in numbers)):
-            yield from segments
+        for _, number, segments in heapq.merge(*(self._turns(number, split) for number in numbers)):
+            yield from ((number, sides) for sides in segments)
 
     @property
     def documented(self) -> bool:  # type: ignore[override]

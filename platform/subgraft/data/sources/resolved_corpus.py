@@ -67,6 +67,10 @@ class ResolvedSource(ABC):
     def read(self, split: Split) -> Iterator[Sides]:
         """The segments of a split; raises as `size` does, before the first one."""
 
+    def read_parts(self, split: Split) -> Iterator[tuple[int, Sides]]:
+        """The segments of `read`, each with the number of the part from which it comes."""
+        return ((0, sides) for sides in self.read(split))
+
     def tensor(self, split: Split, name: str) -> Path:
         """The safetensors file with the rows of a tensor field."""
         raise NotImplementedError

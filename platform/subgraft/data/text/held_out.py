@@ -25,7 +25,7 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.fields import Sides, texts
 
 NGRAM, NEAR_COPY_SHARE = 8, 0.5
-# A side with fewer distinct lines than this share of the segments contains classes, short answers or the like, which do
+# A side of a text with fewer distinct lines than this share of its segments contains classes or short answers, which do
 # not identify a segment.
 MIN_DISTINCT_SHARE = 0.5
 
@@ -72,33 +72,33 @@ class HeldOut:
     """Dev and test segments, and their near copies in the training text.
 
     Args:
-        segments: The segments.
+        texts: The segments of each text. In several texts one side may be the same, such as the English of translations
+            into many languages, so that whether a side identifies its segments is judged in each text.
         compare_whole: Whether a training segment is held out only if all of its sides equal those of one segment. This
             is for labelled examples, such as a question with its passage, whose sides may each occur in several
             examples.
     """
 
-    def __init__(self, segments: Iterable[Sides] = (), *, compare_whole: bool = False) -> None:
+    def __init__(self, *texts: Iterable[Sides], compare_whole: bool = False) -> None:
         self._compare_whole = compare_whole
-        self._segments: list[tuple[str, ...]] = []
-        for sides in segments:
-            self.add(sides)
+        self._texts: dict[int, list[tuple[str, ...]]] = {}
+        for number, segments in enumerate(texts):
+            for sides in segments:
+                self.add(sides, number)
 
-    def add(self, sides: Sides) -> None:
-        """Add the texts of a segment; all segments must be added before any comparison."""
-        self._segments.append(tuple(map(fold, sides)))
+    def add(self, sides: Sides, text: int = 0) -> None:
+        """Add the sides of a segment of a text; all segments must be added before any comparison."""
+        self._texts.setdefault(text, []).append(tuple(map(fold, sides)))
 
     def __len__(self) -> int:
-        return len(self._segments)
+        return sum(map(len, self._texts.values()))
 
     def has(self, sides: Sequence[str]) -> bool:
         """Whether a training segment, passed as its folded sides, equals a held-out one."""
         keys = tuple(map(comparison_key, sides))
         if len(keys) == 1:
             return keys[0] in self._lines
-        if self._compare_whole or not self._identifying:
-            return keys in self._segment_keys
-        return not self._identifying.isdisjoint(keys)
+        return keys in self._whole or not self._identifying.isdisjoint(keys)
 
     def note(self, segments: Iterable[Sequence[str]]) -> None:
         """Record folded training segments for `near_copies`."""
@@ -112,27 +112,38 @@ class HeldOut:
         return self._ngrams.near_copies()
 
     @cached_property
-    def _segment_keys(self) -> frozenset[tuple[str, ...]]:
-        return frozenset(tuple(map(comparison_key, sides)) for sides in self._segments)
-
-    @cached_property
-    def _by_side(self) -> list[set[str]]:
-        return [{comparison_key(line) for line in lines} - {""} for lines in zip(*self._segments, strict=True)]
+    def _keys(self) -> list[set[tuple[str, ...]]]:
+        """The distinct segments of each text."""
+        return [{tuple(map(comparison_key, sides)) for sides in text} for text in self._texts.values()]
 
     @cached_property
     def _lines(self) -> frozenset[str]:
-        return frozenset[str]().union(*self._by_side)
+        return frozenset(chain.from_iterable(chain.from_iterable(self._keys))) - {""}
+
+    @cached_property
+    def _identifying_sides(self) -> list[list[set[str]]]:
+        """For each text, the lines of each side whose lines identify their segments."""
+        if self._compare_whole:
+            return [[] for _ in self._keys]
+        sides = [[set(lines) - {""} for lines in zip(*segments, strict=True)] for segments in self._keys]
+        return [
+            [lines for lines in of_text if len(lines) >= MIN_DISTINCT_SHARE * len(segments)]
+            for of_text, segments in zip(sides, self._keys, strict=True)
+        ]
 
     @cached_property
     def _identifying(self) -> frozenset[str]:
-        """Lines that identify their segment."""
-        return frozenset[str]().union(
-            *(lines for lines in self._by_side if len(lines) >= MIN_DISTINCT_SHARE * len(self._segment_keys))
-        )
+        return frozenset[str]().union(*chain.from_iterable(self._identifying_sides))
+
+    @cached_property
+    def _whole(self) -> frozenset[tuple[str, ...]]:
+        """The segments of texts in which no side identifies a segment."""
+        texts = zip(self._keys, self._identifying_sides, strict=True)
+        return frozenset[tuple[str, ...]]().union(*(segments for segments, sides in texts if not sides))
 
     @cached_property
     def _ngrams(self) -> _NGrams:
-        return _NGrams(self._segments)
+        return _NGrams(list(chain.from_iterable(self._texts.values())))
 
 
 class _NGrams:

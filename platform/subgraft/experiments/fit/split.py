@@ -148,7 +148,7 @@ def drop_shared_pairs(splits: Sequence[Split], cleaning: Cleaning) -> list[Split
 
     Raises UserError if too few remain.
     """
-    held_out, separated = HeldOut([pair for text in splits for pair in (*text.dev, *text.test)]), []
+    held_out, separated = HeldOut(*((*text.dev, *text.test) for text in splits)), []
     for text in splits:
         counts: Counter[str] = Counter()
         train = tuple((sides[0], sides[1]) for sides in clean(text.train, cleaning, held_out, counts, (0, 1)))
