@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from transformers import AutoTokenizer
 
+import published
 from labelled import ENGLISH, labelled_corpus
 from subgraft.config.corpora import Cleaning, CorpusSource
 from subgraft.data.sources.corpus_builder import build
@@ -23,7 +26,7 @@ from subgraft.training.understanding.inputs import TextEncoder
 from subgraft.training.understanding.registry import LABELLED_TASKS
 from subgraft.training.understanding.sequences import insert_marks
 from subgraft.training.understanding.spans import SpanExtraction
-from subgraft.training.understanding.tags import Tagging, pieces_of_words
+from subgraft.training.understanding.tags import Tagging
 from subgraft.training.understanding.task import Split
 from toys import english
 
@@ -70,25 +73,57 @@ def test_a_words_pieces_have_its_characters(text: str) -> None:
     for tokenizer in vocabularies():
         ((ids, ends),) = encoder_of(tokenizer).with_ends([text])
         assert ids == tokenizer.encode_batch([text])[0] and min(ends) >= 0 and sorted(ends) == ends
-        starts, at = [0, *ends], 0
-        for word, (first, last) in zip(text.split(" "), pieces_of_words(text, ends), strict=True):
-            end = at + len(word)
+        starts = [0, *ends]
+        ((same_ids, words),) = encoder_of(tokenizer).with_words([text])
+        assert same_ids == ids and sorted(words) == words
+        for number, word in enumerate(text.split(" ")):
+            tokens = [token for token, of in enumerate(words) if of == number]
             if word:
-                assert 0 <= first <= last
-                # No other word has these tokens, which have only spaces before it.
-                assert not text[starts[first] : at].strip() and ends[last] <= end
-                assert starts[first] <= at < ends[first]
-                assert last + 1 == len(ends) or ends[last + 1] > end
-                assert text[starts[first] : ends[last]].strip() == word
-            else:
-                assert first == last == -1 or ends[first] > at
-            at = end + 1
+                assert text[starts[tokens[0]] : ends[tokens[-1]]].strip() == word
+            elif tokens:
+                assert not text[starts[tokens[0]] : ends[tokens[-1]]].strip()
 
 
-def test_words_without_a_token_have_no_piece() -> None:
-    assert list(pieces_of_words("a \u200b b", [1, 3, 5])) == [(0, 0), (1, 1), (2, 2)]
-    assert list(pieces_of_words("a x", [1])) == [(0, 0), (-1, -1)]
-    assert list(pieces_of_words("abc de", [1, 3, 6])) == [(0, 1), (2, 2)]
+# Characters that vocabularies remove, spell as several tokens, or lack, so that the word's first token is a bare mark.
+WORDS = (
+    *("Thank", "you", "of", "the", "friend", "(", "é", "😀", "Ångström", "2024", "中文", "ﬁ", "e\u0301te\u0301"),
+    *("\u200b", "\ufeff", "\u00ad", "\u200d", "\u0301", "Than\u00adk"),
+)
+LAYOUTS = ("mbert", "xlm_roberta", "mbart_cc25", "t5", "deberta_v3", "llama_2", "roberta", "gpt2")
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_token_is_of_the_word_that_transformers_names(name: str, tmp_path: Path) -> None:
+    getattr(published, name)(tmp_path)
+    prefix = {"add_prefix_space": True} if name in ("roberta", "gpt2") else {}
+    theirs = AutoTokenizer.from_pretrained(tmp_path, **prefix)
+    theirs.save_pretrained(tmp_path / "saved")
+    unrecorded = Tagging.of_model(("O", "A"), {})
+    ours, rng, compared = Tokenizer.load(tmp_path / "saved"), random.Random(1), 0
+    sentences = [[rng.choice(WORDS) for _ in range(6)] for _ in range(100)]
+    for sentence, (ids, words) in zip(sentences, ours.encode_with_words([" ".join(s) for s in sentences]), strict=True):
+        expected = theirs(sentence, is_split_into_words=True, add_special_tokens=False)
+        if ids == expected.input_ids:  # words alone and in a line may differ in spelling
+            assert words == (of := expected.word_ids()), sentence
+            (places,) = unrecorded.read([" ".join(sentence)], encoder_of(ours, forwards=True)).details
+            assert places == [of.index(word) if word in of else None for word in range(len(sentence))]
+            compared += 1
+    assert compared > 50
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_only_a_words_own_tokens_have_its_tag(name: str, tmp_path: Path) -> None:
+    getattr(published, name)(tmp_path)
+    tokenizer = Tokenizer.load(tmp_path)
+    assert tokenizer.encode_with_words(["", "x"])[0] == (tokenizer.encode(""), [0] * len(tokenizer.encode("")))
+    task, sentence = Tagging(("O", "A")), "you \u200b Thank ( friend"
+    for forwards in (False, True):
+        split = task.read([sentence], encoder_of(tokenizer, forwards=forwards))
+        (words,), begin = [each for _, each in tokenizer.encode_with_words([sentence])], 0 if forwards else 1
+        owners = [None if place is None else words[place - begin] for place in split.details[0]]
+        assert owners in ([0, 1, 2, 3, 4], [0, None, 2, 3, 4])
+        bare = split.examples[0].rows[0].tokens[split.details[0][0 if forwards else 4]]
+        assert not forwards or tokenizer.pieces[bare] != tokenizer.mark.value, "which is the next word's"
 
 
 @pytest.mark.parametrize("kind", KINDS)

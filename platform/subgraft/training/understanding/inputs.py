@@ -175,6 +175,11 @@ class TextEncoder:
             for text, (ids, ends) in zip(chunk, self.tokenizer.encode_with_ends(chunk), strict=True):
                 yield ids, _with_accents(text, list(accumulate(ends, max, initial=0))[1:])
 
+    def with_words(self, texts: Sequence[str]) -> Iterator[tuple[list[int], list[int]]]:
+        """The tokens of each text, and the number of the word of each; words are separated by single spaces."""
+        for chunk in chunks(texts):
+            yield from self.tokenizer.encode_with_words(chunk)
+
 
 def _with_accents(text: str, ends: list[int]) -> list[int]:
     """Move token ends after combining accents, which normalizers may have removed from the text that they encode."""

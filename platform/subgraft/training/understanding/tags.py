@@ -1,11 +1,12 @@
 """A tag of each word, predicted from the word's first piece (Devlin et al. 2019, section 5.3).
 
-A causal model has not read the complete word at its first piece, so it predicts the tag from the last piece.
+A causal model has not read the complete word at its first piece, so it predicts the tag from the last piece; unless it
+was finetuned elsewhere, because transformers' scripts label the first piece in all models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +23,6 @@ from subgraft.training.understanding.sequences import take_first
 from subgraft.training.understanding.task import LabelledTask, Split, one_row_each
 
 OUTSIDE = "O"
-NO_PIECE = -1
 
 
 class Tagging(LabelledTask):
@@ -32,10 +32,18 @@ class Tagging(LabelledTask):
     predicts = "tags"
     metrics = ("entity F1", "entity precision", "entity recall", "tag accuracy")
     form = InputForm(("text",), words=True)
+    # Whether causal models predict a word's tag from its last piece.
+    at_last_piece = True
 
     @classmethod
     def of(cls, corpus: Corpus) -> Self:
         return cls(labels_of(corpus, "tags"))
+
+    @classmethod
+    def of_model(cls, labels: Sequence[str], settings: Mapping[str, Any]) -> Self:
+        task = cls(labels)
+        task.at_last_piece = bool(settings)
+        return task
 
     def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
         return take_first(corpus.lines(name, "source"), limit)
@@ -43,14 +51,17 @@ class Tagging(LabelledTask):
     def read(self, inputs: Sequence[Any], encoder: TextEncoder) -> Split:
         texts: list[str] = list(inputs)
         rows, read = list[Row](), list[list[int | None]]()
-        for (ids, ends), text in zip(encoder.with_ends(texts), texts, strict=True):
+        for (ids, words), text in zip(encoder.with_words(texts), texts, strict=True):
             laid = encoder.layout.single(ids, encoder.longest)
             (begin,), (length,) = laid.starts, laid.lengths
-            words = pieces_of_words(text, ends) if text else ()
-            places = (last if encoder.reads_forwards else first for first, last in words)
-            pieces = [None if place == NO_PIECE or place >= length else begin + place for place in places]
+            # Of each word with tokens; others have none because the vocabulary removes their characters.
+            tokens = list(enumerate(words, begin))
+            if not (encoder.reads_forwards and self.at_last_piece):
+                tokens.reverse()
+            places = {word: place for place, word in tokens}
+            readable = {word: place for word, place in places.items() if place < begin + length}
             rows.append(Row.of(laid, len(text), length < len(ids)))
-            read.append(pieces)
+            read.append([readable.get(word) for word in range(text.count(" ") + 1 if text else 0)])
         return Split(one_row_each(rows), texts, read)
 
     def labelled(self, read: Split, corpus: Corpus, name: str, limit: int | None = None) -> Split:
@@ -90,23 +101,3 @@ class Tagging(LabelledTask):
     def facts(self, outputs: Sequence[FloatArray], split: Split) -> list[dict[str, Any]]:
         tagged = zip(split.texts, self.predicted(outputs, split), strict=True)
         return [{"words": text.split(), "tags": tags} for text, tags in tagged]
-
-
-def pieces_of_words(text: str, ends: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The indices of each word's first and last token; NO_PIECE for a word without a token.
-
-    Args:
-        text: words separated by single spaces.
-        ends: the end of each token in the text, never decreasing.
-    """
-    token, word_start = 0, 0
-    for word in text.split(" "):
-        end = word_start + len(word)
-        while token < len(ends) and ends[token] <= word_start:
-            token += 1
-        before = ends[token - 1] if token else 0
-        first = last = token if token < len(ends) and before < end else NO_PIECE
-        while first != NO_PIECE and last + 1 < len(ends) and ends[last + 1] <= end:
-            last += 1
-        yield first, last
-        word_start = end + 1
