@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import unicodedata
 
 import numpy as np
 import pytest
@@ -22,6 +23,31 @@ def test_words_have_no_punctuation_and_characters_of_chinese_are_words() -> None
     assert "didn't" in _texts(LINE, words(LINE)) and "words" in _texts(LINE, words(LINE))
     assert _texts("北京 is a city", words("北京 is a city")) == ["北", "京", "is", "a", "city"]
     assert words("…!") == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "हिन्दी में नमस्ते दुनिया",
+        "தமிழ் மொழி நல்லது",
+        "বাংলা ভাষা",
+        "తెలుగు భాష",
+        "كِتَابٌ جَدِيدٌ",
+        "שָׁלוֹם עוֹלָם",
+        "می\u200cخواهم بروم",
+        unicodedata.normalize("NFD", "Été déjà là"),
+        unicodedata.normalize("NFD", "tiếng Việt"),
+    ],
+)
+def test_a_word_contains_its_combining_marks_and_joiners(line: str) -> None:
+    assert _texts(f"«{line}»!", words(f"«{line}»!")) == line.split()
+    ends = list(range(1, len(line) + 1))
+    sizes = unit_sizes(unit_bits(ends, line, (), ()), "word")
+    assert len(sizes) == 2 * len(line.split()) - 1, "with one character a token, spaces are units of their own"
+
+
+def test_a_character_of_an_unspaced_script_is_a_word_with_its_marks() -> None:
+    assert _texts("ก่อนนี้ ok 文档。", words("ก่อนนี้ ok 文档。")) == ["ก่", "อ", "น", "นี้", "ok", "文", "档"]
 
 
 def test_entities_are_runs_of_capitalised_words_within_sentences() -> None:

@@ -1,12 +1,13 @@
 """Units of a line that are hidden as a whole: words, phrases and entities (ERNIE; Sun et al., 2019, section 3.2).
 
 Without annotation, phrases are collocations of the corpus itself, and entities are runs of capitalised words. Both are
-rules for languages that put spaces between words; of Chinese and Japanese each character is a word, as in the paper.
+rules for languages that put spaces between words; in other scripts each character is a word, as in the paper.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
@@ -15,11 +16,14 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from subgraft.config.ernie_objectives import UnitName
+from subgraft.subwords.vocabulary.words import text_words
 
 # [start, end) in characters.
 Span: TypeAlias = tuple[int, int]
-_HAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_WORD = re.compile(rf"[{_HAN}]|(?:(?![{_HAN}])\w)+(?:['’-](?:(?![{_HAN}])\w)+)*")
+# Combining marks and joiners are parts of words, but not in `\w`; `words` puts _MARK in their place.
+_MARK, _JOINERS = "\0", "\u200c\u200d"
+_NOT_IN_WORDS = re.compile(r"[^\w\s]")
+_WORD = re.compile(rf"\w[\w{_MARK}]*(?:['’-]\w[\w{_MARK}]*)*")
 # A pair of words is a collocation if it has at least this many occurrences, and a score over the threshold.
 _MIN_COUNT, _THRESHOLD = 5, 10.0
 # For each level, the bit that is set at tokens that begin a unit of that level.
@@ -29,7 +33,17 @@ ALL_BITS = 7
 
 def words(line: str) -> list[Span]:
     """The words of a line, without punctuation marks."""
-    return [match.span() for match in _WORD.finditer(line)]
+    spans, start = list[Span](), 0
+    for text in text_words(line):
+        marked = text if text.isascii() else _NOT_IN_WORDS.sub(_marked, text)
+        spans += ((start + match.start(), start + match.end()) for match in _WORD.finditer(marked))
+        start += len(text)
+    return spans
+
+
+def _marked(match: re.Match[str]) -> str:
+    character = match[0]
+    return _MARK if character in _JOINERS or unicodedata.category(character).startswith("M") else character
 
 
 class Collocations(NamedTuple):

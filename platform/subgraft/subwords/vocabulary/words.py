@@ -7,6 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -97,6 +98,7 @@ def _split_unspaced(word: str) -> list[str]:
     return parts
 
 
+@lru_cache(maxsize=1 << 16)
 def unspaced(character: str) -> bool:
     """Whether a character belongs to a script that is written without white space between words."""
     return not character.isascii() and unicodedata.name(character, "").startswith(UNSPACED)
