@@ -19,14 +19,14 @@ from toys import english, multilingual_tokenizer, xlnet
 ENGLISH = Languages(source="en", target="en")
 
 
-def documents(place: Path, count: int = 8, lines: int = 9) -> Corpus:
-    """A corpus of documents of 1 to `lines` sentences, no two alike."""
+def documents(place: Path, count: int = 8, lines: int = 9, repeated: str | None = None) -> Corpus:
+    """A corpus of documents of 1 to `lines` sentences, no two alike. repeated: a sentence in the middle of each."""
     place.mkdir(parents=True, exist_ok=True)
     sentences = iter(dict.fromkeys(english(3 * count * lines, 3)))
-    written = [
-        json.dumps({"document": f"d{number}", "text": [next(sentences) for _ in range(1 + number * 5 % lines)]})
-        for number in range(count)
-    ]
+    texts = [[next(sentences) for _ in range(1 + number * 5 % lines)] for number in range(count)]
+    for text in texts if repeated else ():
+        text.insert(len(text) // 2, str(repeated))
+    written = [json.dumps({"document": f"d{number}", "text": text}) for number, text in enumerate(texts)]
     (place / "train.jsonl").write_text("\n".join(written) + "\n", encoding="utf-8")
     fields = {"text": {"language": "en"}}
     records = {"records": {"folder": str(place), "fields": fields, "document": "document"}}

@@ -133,9 +133,24 @@ def test_half_of_the_second_segments_are_of_another_document(corpus: Corpus, tmp
             assert _holds(whole[document], second) == follows
             assert follows or any(_holds(text, second) for text in whole)
             assert first + second == made.text(index) if follows else first == made.text(index)
-            if made._bounds.begins[index] + 1 < made._documents[document + 1]:
+            if made._bounds.begins[index] + 1 < made._runs[document + 1]:
                 begins[follows] += 1
     assert begins.total() > 100 and same(begins, 2), "a block of a document's last sentence has no choice"
+
+
+def test_another_documents_segment_is_not_from_beyond_a_gap_of_the_same_document(tmp_path: Path) -> None:
+    with_gaps = documents(tmp_path, 10, repeated="A line that all documents have is kept once.")
+    made, whole = objective(with_gaps, ALL, max_length=60).blocks, _texts(with_gaps)
+    names = [run.document for run in with_gaps.documents("train")]
+    assert len(names) > len(set(names)), "documents have gaps"
+    rng = np.random.default_rng(1)
+    for epoch in range(20):
+        for index in range(len(made)):
+            segments = made.segments(index, rng)
+            if segments.second and not segments.follows:
+                own = names[int(np.searchsorted(made.starts, index, side="right")) - 1]
+                same_document = [text for name, text in zip(names, whole, strict=True) if name == own]
+                assert not any(_holds(text, segments.second) for text in same_document), epoch
 
 
 def _holds(text: list[int], part: list[int]) -> bool:

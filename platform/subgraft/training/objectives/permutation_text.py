@@ -6,7 +6,7 @@ Text of other documents, directions and targets are a function of (seed, epoch, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -69,7 +69,7 @@ class _Bounds:
     """Blocks as ranges of sentences.
 
     Attributes:
-        starts: The first block of each document, and the end of the last [D + 1].
+        starts: The first block of each run, and the end of the last [R + 1].
         begins, ends: The first sentence of each block's own text, and the sentence after the last [n].
         cuts: The first sentence of its second segment [n].
         foreign: Whether the second segment comes from another document [n].
@@ -85,24 +85,27 @@ class _Bounds:
 class SegmentBlocks:
     """The blocks of a text, each of at most `room` tokens without special ones.
 
-    starts: the first block of each document, and the end of the last [D + 1].
+    A run is a document, or a part of one between gaps that cleaning left.
+
+    starts: the first block of each run, and the end of the last [R + 1].
     """
 
     def __init__(self, settings: PermutationSettings, request: Request, tokenizer: Tokenizer, room: int) -> None:
         self._settings, self._seed, self._room = settings, request.seed, room
         parts = list(_sentences_by_language(settings, request, tokenizer, room))
-        self._sentences = _concatenate([sequences for sequences, _ in parts])
+        self._sentences = _concatenate([part.sentences for part in parts])
         costs = self._sentences.lengths.astype(np.int64)
-        sizes = [np.diff(starts) for _, starts in parts]
-        self._documents = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
+        self._runs = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part.starts) for part in parts]))])
+        self._documents = np.concatenate([part.documents for part in parts])
         # Text of other documents is sampled from the same language.
-        self._languages = np.repeat(np.arange(len(parts)), [len(each) for each in sizes])
-        self._first_of_language = np.concatenate([[0], np.cumsum([len(each) for each in sizes])])
+        runs = [len(part.documents) for part in parts]
+        self._languages = np.repeat(np.arange(len(parts)), runs)
+        self._first_of_language = np.concatenate([[0], np.cumsum(runs)])
         if settings.input == "segment-pair":
-            _require_other_documents(sizes)
-            self._bounds = _pair_segments(costs, self._documents, room, request.seed)
+            _require_other_documents(parts)
+            self._bounds = _pair_segments(costs, self._runs, room, request.seed)
         else:
-            self._bounds = _pack_segments(costs, self._documents, room)
+            self._bounds = _pack_segments(costs, self._runs, room)
         self.starts = self._bounds.starts
         self._tokens = np.concatenate([[0], np.cumsum(costs)])
 
@@ -121,11 +124,11 @@ class SegmentBlocks:
         return np.where(self._bounds.foreign, self._room, self.sizes)
 
     def backwards(self, epoch: int) -> np.ndarray:
-        """Which documents are read backwards in an epoch [D]."""
+        """Which runs are read backwards in an epoch [R]."""
         return _backwards(len(self.starts) - 1, self._seed, epoch, self._settings.bidirectional)
 
     def is_backwards(self, index: int, epoch: int) -> bool:
-        return bool(self.backwards(epoch)[self._document(index)])
+        return bool(self.backwards(epoch)[self._run(index)])
 
     def text(self, index: int) -> list[int]:
         """A block's own text, forwards."""
@@ -137,22 +140,22 @@ class SegmentBlocks:
         first = self._between(begin, cut)
         if self._bounds.foreign[index]:
             return Segments(
-                first, self._sample_other_text(self._document(index), self._room - len(first), rng), follows=False
+                first, self._sample_other_text(self._run(index), self._room - len(first), rng), follows=False
             )
         return Segments(first, self._between(cut, end) if cut < end else None)
 
-    def _document(self, index: int) -> int:
+    def _run(self, index: int) -> int:
         return int(np.searchsorted(self.starts, index, side="right")) - 1
 
     def _between(self, begin: int, end: int) -> list[int]:
         return [token for place in range(int(begin), int(end)) for token in self._sentences[place]]
 
-    def _sample_other_text(self, document: int, room: int, rng: np.random.Generator) -> list[int]:
+    def _sample_other_text(self, run: int, room: int, rng: np.random.Generator) -> list[int]:
         """At most `room` tokens of another document, from a random sentence on."""
-        begin, end = self._first_of_language[self._languages[document] :][:2].tolist()
-        other = begin + int(rng.integers(end - begin - 1))
-        other += other >= document
-        sentence, stop = int(rng.integers(*self._documents[other : other + 2])), int(self._documents[other + 1])
+        bounds, other = self._first_of_language[self._languages[run] :][:2].tolist(), run
+        while self._documents[other] == self._documents[run]:
+            other = int(rng.integers(*bounds))
+        sentence, stop = int(rng.integers(*self._runs[other : other + 2])), int(self._runs[other + 1])
         tokens = list[int]()
         while sentence < stop and len(tokens) < room:
             tokens += self._sentences[sentence]
@@ -160,17 +163,26 @@ class SegmentBlocks:
         return tokens[:room]
 
 
+class _Part(NamedTuple):
+    """The sentences of a language. starts: of its runs [R + 1].  documents: the number of each run's document [R]."""
+
+    sentences: Sequences
+    starts: np.ndarray
+    documents: np.ndarray
+
+
 def _sentences_by_language(
     settings: PermutationSettings, request: Request, tokenizer: Tokenizer, room: int
-) -> list[tuple[Sequences, np.ndarray]]:
-    """The sentences of each language, and the starts of its documents; without documents, each line is one."""
+) -> Iterator[_Part]:
+    """The text of each language; without documents, each line is one."""
     # Neither of two segments may take all tokens of a block.
     longest = room // 2 if settings.input == "segment-pair" else room
     if settings.input == "sentences":
-        texts = [(lines, np.arange(len(lines) + 1)) for _, lines in request.texts()]
+        texts = [(lines, np.arange(len(lines) + 1), np.arange(len(lines))) for _, lines in request.texts()]
     else:
-        texts = [(text.lines, text.starts) for text in request.documents()]
-    return [(encode(lines, tokenizer).sequences.cut(longest), starts) for lines, starts in texts]
+        texts = [(text.lines, text.starts, text.documents) for text in request.documents()]
+    for lines, starts, documents in texts:
+        yield _Part(encode(lines, tokenizer).sequences.cut(longest), starts, documents)
 
 
 def _concatenate(parts: Sequence[Sequences]) -> Sequences:
@@ -186,22 +198,22 @@ def _concatenate(parts: Sequence[Sequences]) -> Sequences:
     return Sequences(flat, starts, ends, parts[0].max_length)
 
 
-def _pack_segments(costs: np.ndarray, documents: np.ndarray, room: int) -> _Bounds:
+def _pack_segments(costs: np.ndarray, runs: np.ndarray, room: int) -> _Bounds:
     """Blocks of one segment, each of as many sentences as fit."""
-    bounds = document_blocks(costs, documents, room)
+    bounds = document_blocks(costs, runs, room)
     begins, ends = bounds[:-1], bounds[1:]
-    return _Bounds(np.searchsorted(bounds, documents), begins, ends, ends, np.zeros(len(begins), dtype=np.bool_))
+    return _Bounds(np.searchsorted(bounds, runs), begins, ends, ends, np.zeros(len(begins), dtype=np.bool_))
 
 
-def _pair_segments(costs: np.ndarray, documents: np.ndarray, room: int, seed: int) -> _Bounds:
+def _pair_segments(costs: np.ndarray, runs: np.ndarray, room: int, seed: int) -> _Bounds:
     """Blocks of two segments, cut at a random sentence (as in BERT's data).
 
     In half of the blocks, and in those of one sentence, text of another document replaces the second segment. The
     replaced sentences then start the next block.
     """
-    rng, total = np.random.default_rng([seed, len(documents)]), np.concatenate([[0], np.cumsum(costs)])
+    rng, total = np.random.default_rng([seed, len(runs)]), np.concatenate([[0], np.cumsum(costs)])
     rows, starts = list[tuple[int, int, int, bool]](), [0]
-    for begin, end in zip(documents[:-1].tolist(), documents[1:].tolist(), strict=True):
+    for begin, end in zip(runs[:-1].tolist(), runs[1:].tolist(), strict=True):
         start = begin
         while start < end:
             last_fitting = int(np.searchsorted(total, total[start] + room, side="right")) - 1
@@ -215,8 +227,8 @@ def _pair_segments(costs: np.ndarray, documents: np.ndarray, room: int, seed: in
     return _Bounds(np.array(starts), begins, cuts, ends, foreign_rows.astype(np.bool_))
 
 
-def _require_other_documents(sizes: Sequence[np.ndarray]) -> None:
-    if any(len(each) < 2 for each in sizes):
+def _require_other_documents(parts: Sequence[_Part]) -> None:
+    if any(len(np.unique(part.documents)) < 2 for part in parts):
         raise UserError(
             "a segment of another document needs two documents of each language, and there is one",
             where="upstream.objectives: permutation",
@@ -225,8 +237,8 @@ def _require_other_documents(sizes: Sequence[np.ndarray]) -> None:
 
 
 @lru_cache(maxsize=4)
-def _backwards(documents: int, seed: int, epoch: int, bidirectional: bool) -> np.ndarray:
+def _backwards(runs: int, seed: int, epoch: int, bidirectional: bool) -> np.ndarray:
     if not bidirectional:
-        return np.zeros(documents, dtype=np.bool_)
-    is_backwards: np.ndarray = np.random.default_rng([seed, epoch, documents]).random(documents) < 0.5
+        return np.zeros(runs, dtype=np.bool_)
+    is_backwards: np.ndarray = np.random.default_rng([seed, epoch, runs]).random(runs) < 0.5
     return is_backwards
