@@ -40,6 +40,7 @@ def test_an_entity_is_at_the_first_token_of_its_mention() -> None:
 
 def test_of_several_mentions_at_a_token_the_longest_counts() -> None:
     assert first_tokens([3, 5, 9], [(6, 9, 1), (0, 3, 2), (0, 5, 3), (4, 5, 4)]) == {0: 3, 1: 4, 2: 1}
+    assert first_tokens([5], [(0, 5, 1), (2, 4, 2)]) == first_tokens([5], [(0, 2, 2), (1, 5, 1)]) == {0: 1}
     assert first_tokens([3, -1, 9], [(3, 9, 1), (12, 14, 2)]) == {2: 1}, "a mark without text, and a mention beyond"
 
 

@@ -62,9 +62,9 @@ def first_tokens(ends: Sequence[int], mentions: Sequence[Mention]) -> dict[int, 
         mentions: the mentions of the text.
     """
     running_ends = list(accumulate(ends, max))
-    ordered = sorted(mentions, key=lambda mention: (mention[0], mention[1]))
-    tokens = ((bisect_right(running_ends, start), entity) for start, _, entity in ordered)
-    return {place: entity for place, entity in tokens if place < len(running_ends)}
+    shortest_first = sorted(mentions, key=lambda mention: (mention[1] - mention[0], mention))
+    tokens = {bisect_right(running_ends, start): entity for start, _, entity in shortest_first}
+    return {place: tokens[place] for place in sorted(tokens) if place < len(running_ends)}
 
 
 class EntityText(NamedTuple):
