@@ -397,10 +397,10 @@ def test_a_corpus_of_labels_is_checked_and_got(repository: Path, tmp_path: Path,
     checked = succeed("corpora", "check", f"{config}:ner")
     assert "annotation of 32 classes" in checked and "dev: 1 ill nested tags" in checked
     assert "train.tags: T00 2, B-PER 1, O 1, T01 1" in checked and "and 8 others down to T29 1" in checked
-    assert "dev: ill_nested_tags 1, kept 1, read 2, unknown_label 1" in succeed(
+    assert "dev: ill_nested_tags 1, kept 2, read 2, unknown_tags 1" in succeed(
         "corpora", "get", f"{config}:ner", "--out", "got"
     )
-    assert Path("got/dev.source").read_text() == "Ann\n" and Path("got/dev.tags").read_text() == '["T00"]\n'
+    assert Path("got/dev.tags").read_text() == '["I-PER"]\n["T00"]\n', "a tag that training lacks is an error"
 
 
 def test_a_plan_shows_every_step_and_writes_nothing(repository: Path, tmp_path: Path, succeed: Succeed) -> None:

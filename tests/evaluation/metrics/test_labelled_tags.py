@@ -84,9 +84,13 @@ def test_tags_that_mark_no_entity_are_refused_by_name() -> None:
     assert LABEL_METRICS["tag accuracy"].statistics([["NN", "VB"]], [["NN", "DT"]]).tolist() == [[1, 2]]
 
 
-def test_entities_of_a_type_that_no_label_has_are_refused() -> None:
-    with pytest.raises(UserError, match="there are entities of type 'ORG', which no label has"):
-        LABEL_METRICS["entity F1 macro"].statistics([["O"]], [["B-ORG"]], LABELS)
+def test_entities_of_a_type_that_no_label_has_are_errors() -> None:
+    predictions, references = [["B-LOC", "O"]], [["B-LOC", "B-ORG"]]
+    scores = {
+        name: LABEL_METRICS[name].score(LABEL_METRICS[name].statistics(predictions, references, LABELS).sum(axis=0))
+        for name in ("entity F1", "entity F1 macro", "tag accuracy")
+    }
+    assert scores == pytest.approx({"entity F1": 200 / 3, "entity F1 macro": 50, "tag accuracy": 50})
 
 
 def test_sentences_of_unequal_length_are_refused() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from subgraft.base.errors import UserError
 from subgraft.data.text import reading
-from subgraft.data.text.fields import LABELS, Field, json_cell
+from subgraft.data.text.fields import LABELS, TAGS, Field, json_cell
 
 
 def require_classes(field: Field, classes: Iterable[str], where: str) -> None:
@@ -25,8 +25,8 @@ class LimitedLines:
     """The result of limiting the lines of a field to classes of training text.
 
     Attributes:
-        unknown: The numbers, from 0, of lines without such a class.
-        counts: Numbers of dropped examples and types.
+        unknown: The numbers, from 0, of lines without such a class, which are dropped.
+        counts: Numbers of dropped examples, of removed types, and of unknown tags.
         examples: Some of the unknown classes, for messages.
     """
 
@@ -39,22 +39,25 @@ def limit_to_classes(field: Field, path: Path, classes: Collection[str]) -> Limi
     """Find lines with classes that training text lacks.
 
     Unknown types of an entity with several types are removed from the file; its line is unknown if no type remains.
+    Sentences with unknown tags stay, because every model gets such tags wrong; unless no sentence has a known tag.
     """
     unknown, counts, unknown_classes = set[int](), Counter[str](), dict[str, None]()
     lines = list(reading.lines(path))
     for number, line in enumerate(lines):
-        missing_classes = dict.fromkeys(name for name in field.classes(line) if name not in classes)
-        if not missing_classes:
+        of_line = field.classes(line)
+        known = [name for name in of_line if name in classes]
+        if len(known) == len(of_line):
             continue
-        unknown_classes |= missing_classes
-        remaining_classes = (
-            [name for name in field.classes(line) if name not in missing_classes] if field.name == LABELS else []
-        )
-        if remaining_classes:
-            lines[number] = json_cell(remaining_classes)
-            counts["unknown_types_removed"] += len(missing_classes)
-        else:
+        unknown_classes |= dict.fromkeys(name for name in of_line if name not in classes)
+        if field.name == TAGS:
+            counts["unknown_tags"] += len(of_line) - len(known)
+        if not known or field.name not in (TAGS, LABELS):
             unknown.add(number)
+        elif field.name == LABELS:
+            lines[number] = json_cell(known)
+            counts["unknown_types_removed"] += len(of_line) - len(known)
+    if field.name == TAGS and len(unknown) < len(lines):
+        unknown = set()
     counts["unknown_label"] += len(unknown)
     if counts["unknown_types_removed"]:
         _write(path, lines)

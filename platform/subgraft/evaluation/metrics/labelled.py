@@ -134,7 +134,7 @@ def _mean_statistics(values: Callable[[Any, Any], FloatArray], has_answer: bool 
 
 
 def _entities_by_type(predictions: Any, references: Any, labels: Sequence[str], negative: str | None) -> FloatArray:
-    return tags.entity_counts_by_type(predictions, references, tags.entity_types(labels))
+    return tags.entity_counts_by_type(predictions, references, labels)
 
 
 _CLASS_OR_LABELS: tuple[Kind, ...] = ("class", "labels")

@@ -7,8 +7,9 @@ entity that begins in the wrong way counts: an I after O begins one. BILOU's L a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -40,7 +41,7 @@ def entities(tags: Tags) -> set[Entity]:
     return spans
 
 
-def entity_types(labels: Tags) -> list[str]:
+def entity_types(labels: Iterable[str]) -> list[str]:
     """The types of entities in a set of tags, sorted."""
     return sorted({kind for prefix, kind in map(_split_tag, labels) if prefix != "O"})
 
@@ -62,19 +63,17 @@ def entity_counts(predictions: Sequence[Tags], references: Sequence[Tags]) -> Fl
     return np.array(rows, dtype=np.float64)
 
 
-def entity_counts_by_type(predictions: Sequence[Tags], references: Sequence[Tags], types: Sequence[str]) -> FloatArray:
+def entity_counts_by_type(predictions: Sequence[Tags], references: Sequence[Tags], labels: Tags) -> FloatArray:
     """The counts of `entity_counts` for each type: [n, 3 · types]; the three of a type are adjacent.
 
-    Raises:
-        UserError: as `entity_counts`, or an entity is of another type.
+    Types are those of the labels and of the tags; raises as `entity_counts`.
     """
+    types = entity_types({*labels, *chain.from_iterable(predictions), *chain.from_iterable(references)})
     column = {kind: index for index, kind in enumerate(types)}
     counts = np.zeros((len(references), len(types), COUNTS))
     for row, (predicted, actual) in zip(counts, _pairs(predictions, references, entities), strict=True):
         for index, side in enumerate((predicted & actual, predicted, actual)):
             for kind, _, _ in side:
-                if kind not in column:
-                    raise UserError(f"there are entities of type '{kind}', which no label has", hint=", ".join(types))
                 row[column[kind], index] += 1
     return counts.reshape(len(counts), -1)
 
