@@ -248,6 +248,11 @@ def test_forgetting_is_measured_before_and_after_without_speed(repository: Path)
     assert recipe == after.recipe.model_dump()
     assert recipe["speed"] is False and recipe["evaluation"]["calibration"] is False
     assert recipe["evaluation"]["test_sentences"] == 30
+    as_on_the_task = pipeline(repository, *MEASURED, "evaluation={upstream_sentences: 30, metrics: [ROUGE-1]}")
+    steps = systems(as_on_the_task)["random"]
+    both = (steps.evaluate, steps.forgetting["upstream_after"])
+    task, upstream = (each.recipe.model_dump()["evaluation"] for each in both)
+    assert {name for name in task if task[name] != upstream[name]} == {"test_sentences", "calibration"}
     assert before.fingerprint == result["plain"].forgetting["upstream_before"].fingerprint
     assert list(result["single"].forgetting) == ["upstream_after"], "it has no upstream model"
     befores = [s for s in in_order([made.report]) if s.name.endswith("upstream test set") and "system" not in s.labels]

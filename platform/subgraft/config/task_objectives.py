@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from subgraft.base.limits import MAX_SEQUENCE_LENGTH
+from subgraft.base.limits import MAX_BEAM_SIZE, MAX_SEQUENCE_LENGTH
 from subgraft.config.heads import HeadSettings
 from subgraft.config.objectives import (
     AnyObjective,
@@ -134,7 +134,7 @@ class ZeroShotSettings(Settings):
     template: str
     words: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
     by: Literal["perplexity", "generation"] = "perplexity"
-    beams: Annotated[int, Field(ge=1, le=1000)] = 8
+    beams: Annotated[int, Field(ge=1, le=MAX_BEAM_SIZE)] = 8
 
     def filled(self, text: str, second: str, words: str) -> str:
         """The template with a class's words."""

@@ -31,6 +31,7 @@ from subgraft.experiments.search.space import (
 from subgraft.experiments.search.trial_results import TrialResult, Value
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.training.context import Json
 from subgraft.training.progress import CURVE
 
@@ -127,6 +128,17 @@ def test_a_finetuning_that_brought_nothing_is_reported(
     store.publish(alone.finetune, write)
     assert alone.remarks(store) == said
     assert alone.objectives(store) == {"dev_bleu": 3, "dev_bits_per_character": 2.0}
+
+
+def test_speed_is_measured_as_the_run_evaluates(config: Path) -> None:
+    settings = "evaluation={metrics: [ROUGE-1], beam: 2, speed_sentences: 9}"
+    both = "search.objectives=[dev_bleu, sentences_per_second]"
+    pipeline = Pipeline(load(config, Experiment, [settings, both]), config.parent)
+    speed = trial_steps(pipeline, TrialResult(1, {"initialiser": "avg"})).speed
+    assert speed is not None and isinstance(speed.recipe, EvaluateRecipe)
+    measured = speed.recipe.evaluation.model_dump()
+    asked = pipeline.experiment.evaluation.measurement.model_dump()
+    assert measured == {**asked, "test_sentences": 9, "calibration": False}
 
 
 def test_a_system_is_read_as_it_was_written(pipeline: Pipeline) -> None:

@@ -10,8 +10,8 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.initialiser_registry import initialiser_info
+from subgraft.config.plugins import METRICS, packages
 from subgraft.config.search import DEFAULT_TRIALS, Range, SearchSettings, SearchSpace
 from subgraft.config.systems import System
 from subgraft.experiments.pipeline import Pipeline
@@ -134,22 +134,13 @@ def _steps(pipeline: Pipeline, system: System) -> TrialSteps:
     if "sentences_per_second" not in search.objectives:
         return TrialSteps(finetune, None)
     settings = pipeline.experiment.evaluation
-    evaluation = MeasurementSettings(
-        beam=settings.beam,
-        batch_size=settings.batch_size,
-        max_length_ratio=settings.max_length_ratio,
-        test_sentences=settings.speed_sentences,
-        speed_sentences=settings.speed_sentences,
-        speed_repeats=settings.speed_repeats,
-        calibration=False,
-        engine=settings.named_engine,
-        speed_measured=settings.speed_measured,
-    )
+    changes = {"test_sentences": settings.speed_sentences, "calibration": False}
     recipe = EvaluateRecipe(
         languages=pipeline.experiment.languages,
-        evaluation=evaluation,
+        evaluation=settings.measurement.model_copy(update=changes),
         split="dev",
         objective=pipeline.experiment.finetuned_on,
+        packages=packages(METRICS, settings.metrics),
     )
     inputs = {"model": finetune, "corpus": pipeline.inputs.downstream_corpus}
     labels = {**finetune.labels, TEST_SET: "dev"}

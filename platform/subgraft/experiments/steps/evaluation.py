@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.plugins import METRICS, packages
 from subgraft.config.systems import System
@@ -134,15 +133,13 @@ class EvaluationSteps:
         settings = self.experiment.evaluation
         if settings.upstream_sentences is None:
             return {}
-        evaluation = MeasurementSettings(
-            beam=settings.beam,
-            batch_size=settings.batch_size,
-            max_length_ratio=settings.max_length_ratio,
-            test_sentences=settings.upstream_sentences,
-            calibration=False,
-            engine=settings.named_engine,
+        changes = {"test_sentences": settings.upstream_sentences, "calibration": False, "documents": False}
+        recipe = EvaluateRecipe(
+            languages=self.experiment.upstream_languages,
+            evaluation=settings.measurement.model_copy(update=changes),
+            packages=packages(METRICS, settings.metrics),
+            speed=False,
         )
-        recipe = EvaluateRecipe(languages=self.experiment.upstream_languages, evaluation=evaluation, speed=False)
 
         def evaluation_of(model: Step, **labels: str) -> Step:
             inputs = {"model": model, "corpus": self._inputs.upstream_corpus}

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from subgraft.base.errors import OperationalError, UserError
+from subgraft.base.limits import MAX_BEAM_SIZE
 from subgraft.base.terminal_escaping import say
 from subgraft.interfaces.api.arguments import local_model
 from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_languages, whole_number
@@ -34,7 +35,9 @@ def add_to(commands: Commands) -> None:
     serve.add_argument("--port", type=whole_number(0, 65535), default=8111, help="0 for any free port (default 8111)")
     host = f"address to listen on, as 0.0.0.0 in a container; there is no TLS (default {HOST}: this machine alone)"
     serve.add_argument("--host", metavar="ADDRESS", type=_address, default=HOST, help=host)
-    serve.add_argument("--beam", type=whole_number(1, 16), default=4, help="beam size for translations (default 4)")
+    serve.add_argument(
+        "--beam", type=whole_number(1, MAX_BEAM_SIZE), default=4, help="beam size for translations (default 4)"
+    )
     add_languages(serve, "for models with language codes")
     token = "file for the token that requests need (default: only printed)"
     serve.add_argument("--token-file", type=Path, metavar="FILE", help=token)
