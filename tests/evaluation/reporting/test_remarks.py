@@ -42,6 +42,11 @@ def printed(data: ReportData) -> str:
     ("comparison", "said", "grouped"),
     [
         (comparison_of(3, 0.02), "significant (p = 0.020)", "significantly higher"),
+        (
+            replace(comparison_of(3, 0.081), p_alone=0.027),
+            "not significant (p = 0.081 with Holm's correction, p = 0.027 without, as the interval is)",
+            "not significantly different",
+        ),
         (comparison_of(3, 0.02, -0.5), "significant (p = 0.020)", "significantly lower"),
         (comparison_of(3, 0.2), "not significant (p = 0.200)", "not significantly different"),
         (

@@ -55,6 +55,10 @@ def test_p_values_are_corrected_over_the_systems_of_a_metric(report_data: Report
     shown = [system.metrics["chrF"].comparison for system in summarise(report_data)[1:]]
     assert [comparison.p_value for comparison in shown if comparison] == pytest.approx(holm(raw))
     assert holm(raw) != raw
+    assert [comparison.p_alone for comparison in shown if comparison] == raw, "to which the intervals belong"
+    two = replace(report_data, systems=tuple(report_data.results(baseline) + report_data.results(others[0])))
+    (single,) = (system.metrics["chrF"].comparison for system in summarise(two)[1:])
+    assert single is not None and (single.p_value, single.p_alone) == (raw[0], None), "nothing is corrected"
 
 
 def test_bits_are_taken_at_the_start_after_an_epoch_and_of_the_kept_weights(report_data: ReportData) -> None:

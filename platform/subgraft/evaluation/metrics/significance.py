@@ -64,6 +64,10 @@ class Comparison:
     """A system against a baseline: the difference of their seed averages, its interval, a two-sided p-value.
 
     Interval and p-value are over sentences and seeds; of one seed they are over sentences alone.
+
+    Attributes:
+        p_value: with a correction where several systems are compared.
+        p_alone: without it, which agrees with the interval; None if there is no correction.
     """
 
     difference: float
@@ -71,6 +75,7 @@ class Comparison:
     p_value: float
     seeds: int
     sentences: int
+    p_alone: float | None = None
 
     def claim(self, level: float = LEVEL) -> Claim:
         """The claim made in reports, terminal and registry: the only rule for it."""

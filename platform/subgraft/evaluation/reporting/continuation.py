@@ -19,12 +19,13 @@ from subgraft.evaluation.reporting.numbers import (
     equals,
     fixed,
     interval,
+    signed,
 )
 from subgraft.evaluation.reporting.plots import learning_panels, plot_drift, plot_learning_curves
 from subgraft.evaluation.reporting.records import ReportData, SystemResult
-from subgraft.evaluation.reporting.results import against_cells, model_cost_cells
+from subgraft.evaluation.reporting.results import P_HEADING, P_NOTE, against_cells, model_cost_cells, p_cell
 from subgraft.evaluation.reporting.summary import MetricSummary, compare_all, summarise_scores
-from subgraft.evaluation.reporting.table import MainTable, Table, table
+from subgraft.evaluation.reporting.table import MainTable, Table, Text, table
 
 MAX_PROMPTS = 5  # shown with their continuations
 
@@ -121,17 +122,18 @@ def build_continuation_document(data: ReportData) -> Document:
 
 
 def _score_table(data: ReportData, systems: Mapping[str, MetricSummary]) -> Table:
-    against = f" p is two-sided, against {data.baseline}." if data.baseline else ""
-    rows = []
+    against = f" Differences are from {data.baseline}. {P_NOTE}" if data.baseline else ""
+    rows = list[list[str | Text]]()
     for name, system in systems.items():
-        difference, p_value = against_cells(system.comparison, 3)
-        difference_interval = interval(system.comparison.interval, 3) if system.comparison else MISSING
-        seeds = " · ".join(fixed(bits, 3) for bits in system.by_seed.values())
-        rows.append(
-            [name, seeds, fixed(system.mean, 3), interval(system.interval, 3), difference, difference_interval, p_value]
+        compared, seeds = system.comparison, " · ".join(fixed(bits, 3) for bits in system.by_seed.values())
+        difference = (
+            [signed(compared.difference, 3), interval(compared.interval, 3), p_cell(compared)]
+            if compared
+            else [MISSING] * 3
         )
+        rows.append([name, seeds, fixed(system.mean, 3), interval(system.interval, 3), *difference])
     return table(
-        ["system", "by seed", "bits per\ncharacter", "95 %", "Δ", "95 %", "p\n(Holm)"],
+        ["system", "by seed", "bits per\ncharacter", "95 %", "Δ", "95 %", P_HEADING],
         rows,
         "Bits per character of the test text (less is better)",
         "Each line by itself, its end included; lines that some system's model cannot take whole are left out.",

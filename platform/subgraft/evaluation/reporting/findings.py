@@ -96,8 +96,10 @@ _GROUPS: Mapping[Claim, str] = {
 
 
 def verdict(comparison: Comparison, level: float = LEVEL) -> str:
-    """The claim that a difference supports, with its p-value."""
-    return f"{_VERDICTS[comparison.claim(level)]} (p {equals(comparison.p_value)})"
+    """The claim that a difference supports, with its p-value, and the one that agrees with the interval."""
+    alone = comparison.p_alone
+    corrected = "" if alone is None else f" with Holm's correction, p {equals(alone)} without, as the interval is"
+    return f"{_VERDICTS[comparison.claim(level)]} (p {equals(comparison.p_value)}{corrected})"
 
 
 def group(comparison: Comparison) -> str:

@@ -124,7 +124,7 @@ def _headings(metric: str) -> list[str]:
 def score_headings(metric: str, *, lower_is_better: bool) -> list[str]:
     """The headings of the cells of `score_cells` but the first."""
     better = "\n(lower is better)" if lower_is_better else ""
-    return [f"{metric}\nmean [95 %]{better}", f"Δ {metric}\n[95 %]{better}", "p\n(Holm)"]
+    return [f"{metric}\nmean [95 %]{better}", f"Δ {metric}\n[95 %]{better}", P_HEADING]
 
 
 def score_cells(summary: MetricSummary) -> list[str | Text]:
@@ -135,13 +135,26 @@ def score_cells(summary: MetricSummary) -> list[str | Text]:
     if comparison is None:
         return [seeds, mean, MISSING, MISSING]
     difference = text(signed(comparison.difference), "\n", Span(interval(comparison.interval), "faint"))
-    return [seeds, mean, difference, probability(comparison.p_value)]
+    return [seeds, mean, difference, p_cell(comparison)]
+
+
+P_HEADING = "p (Holm)\np alone"
+P_NOTE = (
+    "p is two-sided, with Holm's correction for the number of systems; p alone and intervals have none, so that an "
+    "interval may exclude 0 where p is over 0.05."
+)
+
+
+def p_cell(comparison: Comparison) -> str | Text:
+    """The p-value; if it is corrected, also the one without a correction below it."""
+    p_value, alone = probability(comparison.p_value), comparison.p_alone
+    return p_value if alone is None else text(p_value, "\n", Span(probability(alone), "faint"))
 
 
 def _score_notes(data: ReportData) -> list[str | Text]:
     seeds = ", ".join(map(str, data.seeds))
     against = (
-        f" p is two-sided, against {data.baseline}, with Holm's correction over the systems of each metric."
+        f" Differences are from {data.baseline}, for each metric. {P_NOTE}"
         if data.baseline
         else " There is no baseline, so there are no differences."
     )

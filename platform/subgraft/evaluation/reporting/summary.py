@@ -267,7 +267,7 @@ def summarise_scores(
 
 
 def compare_all(data: ReportData, metric: Scored, statistics: RunStatistics) -> dict[str, Comparison]:
-    """Every other system against the baseline, on the seeds that both have, with Holm's p-values.
+    """Every other system against the baseline, on the seeds that both have, with Holm's p-values if there are several.
 
     A system whose statistics cover a different number of sentences is not compared.
     """
@@ -281,9 +281,11 @@ def compare_all(data: ReportData, metric: Scored, statistics: RunStatistics) -> 
             continue
         system, baseline = (np.stack([statistics[side, seed] for seed in seeds]) for side in (name, data.baseline))
         compared[name] = compare(metric, system, baseline, samples=data.bootstrap_samples, seed=data.bootstrap_seed)
+    if len(compared) < 2:
+        return compared
     adjusted = holm([comparison.p_value for comparison in compared.values()])
     return {
-        name: replace(comparison, p_value=p_value)
+        name: replace(comparison, p_value=p_value, p_alone=comparison.p_value)
         for (name, comparison), p_value in zip(compared.items(), adjusted, strict=True)
     }
 

@@ -22,7 +22,7 @@ from subgraft.evaluation.reporting.numbers import (
 )
 from subgraft.evaluation.reporting.plots import learning_panels, plot_learning_curves
 from subgraft.evaluation.reporting.records import ReportData, SystemResult
-from subgraft.evaluation.reporting.results import against_cells, model_cost_cells, score_cells, score_headings
+from subgraft.evaluation.reporting.results import P_NOTE, against_cells, model_cost_cells, score_cells, score_headings
 from subgraft.evaluation.reporting.summary import MetricSummary, pooled_bins, summarise_scores
 from subgraft.evaluation.reporting.table import MainTable, Span, Table, Text, table, text
 
@@ -107,7 +107,7 @@ def _cost_cells(results: Sequence[SystemResult]) -> list[str]:
 
 def _score_tables(data: ReportData) -> list[Table]:
     main, *others = metric_names(data)
-    against = f" p is two-sided, against {data.baseline}, with Holm's correction." if data.baseline else ""
+    against = f" Differences are from {data.baseline}. {P_NOTE}" if data.baseline else ""
     summary = summarise_metric(data, main)
     notes: tuple[str | Text, ...] = (
         f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of test examples, "
