@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 from pydantic import ValidationError
 
@@ -119,6 +121,21 @@ rejects VBZ I-VP O
 Peter NNP I-NP B-PER
 Blackburn NNP I-NP I-PER
 """
+
+
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+def test_tab_separated_cells_are_read_as_pandas_writes_them(quoting: Any, tmp_path: Path) -> None:
+    texts = ['He said "yes" twice.', '"All of it."', "plain", 'an inch: 5"']
+    frame = pandas.DataFrame({"text": texts, "label": ["a", "b", "a", "b"]})
+    corpus = built(tmp_path, {}, {"train.tsv": frame.to_csv(sep="\t", index=False, quoting=quoting)})
+    assert [row[0] for row in rows(corpus)] == texts
+
+
+def test_quotes_of_tab_separated_text_stay(tmp_path: Path) -> None:
+    texts = ['"All of it."', '"Yes," he said, "no."', '"', '""']
+    lines_of_file = "".join(f"{text}\t{label}\n" for text, label in zip(texts, "abab", strict=True))
+    corpus = built(tmp_path, {}, {"train.tsv": f"text\tlabel\n{lines_of_file}"})
+    assert [row[0] for row in rows(corpus)] == texts
 
 
 def test_conll_sentences(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import random
 from pathlib import Path
 
@@ -35,6 +37,41 @@ def test_broken_utf8_names_file_line_and_byte(tmp_path: Path, compress: bool) ->
     path.write_bytes(gzip.compress(raw) if compress else raw)
     with pytest.raises(UserError, match=r"latin1\.txt:2: not UTF-8: byte 0xe9 at byte 4"):
         list(reading.lines(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("m.tmx", b'\xef\xbb\xbf<?xml version="1.0"?>\n<!DOCTYPE tmx>\n<tmx version="1.4">', r"XML \(<tmx>\)"),
+        ("m.xlf", b'<xliff version="1.2">\n', r"XML \(<xliff>\)"),
+        ("m.docx", b"PK\x03\x04\x14\x00\x06\x00", "a zip archive, or a document of an office program"),
+        ("m.pdf", b"%PDF-1.7\n", "a PDF document"),
+        ("m.bz2", bz2.compress(b"text"), "a bzip2 archive"),
+        ("m.xz", lzma.compress(b"text"), "an xz archive"),
+        ("m.zst", b"\x28\xb5\x2f\xfd\x24", "a Zstandard archive"),
+        ("m.txt", "text\n".encode("utf-16"), "text in UTF-16"),
+    ],
+)
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_file_of_another_format_is_named(
+    name: str, content: bytes, what: str, compress: bool, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(gzip.compress(content) if compress else content)
+    with pytest.raises(UserError, match=rf"{name}: this is {what}.*lines of text were expected\n") as raised:
+        list(reading.lines(tmp_path / name))
+    assert raised.value.hint
+
+
+def test_parquet_is_named_and_text_that_begins_alike_is_read(tmp_path: Path) -> None:
+    import pandas
+
+    pandas.DataFrame({"text": ["a"]}).to_parquet(tmp_path / "m.parquet")
+    with pytest.raises(UserError, match=r"this is a Parquet file.*\n.*read_parquet"):
+        list(reading.lines(tmp_path / "m.parquet"))
+    lines = ["PAR1 is a receptor.", "<b>bold</b>", "BZh", "<?xmlish"]
+    for line in lines:
+        (tmp_path / "text").write_text(f"{line}\n")
+        assert list(reading.lines(tmp_path / "text")) == [line]
 
 
 def test_missing_folder_and_damaged_files(tmp_path: Path) -> None:

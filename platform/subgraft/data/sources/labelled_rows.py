@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,7 @@ def rows(path: Path, settings: LabelledFiles) -> Iterator[Row]:
             for file in class_files(path):
                 yield from _class_rows(file, path)
         case None:
+            next(reading.lines(path), None)  # says what the file is if it is of a known format without lines
             hint = "Give labelled.format, such as tsv or jsonl."
             raise UserError("the name does not show the format of the file", where=str(path), hint=hint)
 
@@ -76,8 +78,26 @@ def _csv(path: Path, delimiter: str) -> Iterator[Cells]:
             yield cells, where
 
 
+_QUOTED = re.compile(r'"((?:[^"]|"")*)"')
+
+
 def _tsv(path: Path) -> Iterator[Cells]:
-    return ((line.split("\t"), f"{path}:{number}") for number, line in enumerate(reading.lines(path), 1) if line)
+    """Cells in quotes are unquoted if all of the first line are, or if they double the quotes inside, as pandas writes.
+
+    Other quotes are characters of the text.
+    """
+    all_quoted = None
+    for number, line in enumerate(reading.lines(path), 1):
+        if line:
+            quoted = [(cell, _QUOTED.fullmatch(cell)) for cell in line.split("\t")]
+            all_quoted = all(match for _, match in quoted) if all_quoted is None else all_quoted
+            yield (
+                [
+                    match[1].replace('""', '"') if match and (all_quoted or '""' in match[1]) else cell
+                    for cell, match in quoted
+                ],
+                f"{path}:{number}",
+            )
 
 
 def _numbered(lines: Iterable[Cells]) -> Iterator[Row]:

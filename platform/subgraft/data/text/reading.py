@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
@@ -15,6 +16,30 @@ from subgraft.base.files import require_path
 Item = TypeVar("Item")
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# The first bytes of files that hold text, but not as lines, with what they are and what to do.
+_UNPACK = "Unpack it: text is read from plain and gzipped files."
+_SAVE_AS_TEXT = "Save its text as a plain file in UTF-8, one segment per line."
+_OTHER_FORMATS: Mapping[bytes, tuple[str, str]] = {
+    b"PAR1\x15": (
+        "a Parquet file",
+        "Read it with pandas.read_parquet, and write the column of text to a file, line by line.",
+    ),
+    b"PK\x03\x04": (
+        "a zip archive, or a document of an office program (docx, xlsx, odt)",
+        f"{_UNPACK} {_SAVE_AS_TEXT}",
+    ),
+    b"\xd0\xcf\x11\xe0": ("a document of an office program (doc, xls)", _SAVE_AS_TEXT),
+    b"%PDF-": ("a PDF document", _SAVE_AS_TEXT),
+    b"\xfd7zXZ\x00": ("an xz archive", _UNPACK),
+    b"BZh91AY": ("a bzip2 archive", _UNPACK),
+    b"\x28\xb5\x2f\xfd": ("a Zstandard archive", _UNPACK),
+    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", _UNPACK),
+    b"\xff\xfe": ("text in UTF-16", "Convert the file to UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"),
+    b"\xfe\xff": ("text in UTF-16", "Convert the file to UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"),
+}
+_XML = re.compile(rb"\s*(?:<\?xml\s|<!DOCTYPE\s|<(?:tmx|xliff)[\s>])", re.IGNORECASE)
+_ROOT = re.compile(rb"<([A-Za-z][\w.:-]*)")
+_FIRST_BYTES = 2048
 # In bytes: longer than any file of questions in a single line, and short enough to fit into memory.
 LONGEST_LINE = 256 * 1024**2
 # Gzip compresses text to between a third and a tenth of its size. A file that expands to more than this many times its
@@ -32,8 +57,8 @@ def lines(path: Path) -> Iterator[str]:
     order mark at the start is dropped.
 
     Raises:
-        UserError: The file is missing, damaged or a decompression bomb; or, with the line number, it is not UTF-8 or a
-            line is too long.
+        UserError: The file is missing, damaged, a decompression bomb or, by its first bytes, of a format without lines,
+            such as XML; or, with the line number, it is not UTF-8 or a line is too long.
     """
     with _open_plain_or_gzipped(path) as handle:
         for number, raw in enumerate(_read_bounded(handle, path), 1):
@@ -90,6 +115,22 @@ def _read_bounded(handle: BinaryIO, path: Path) -> Iterator[bytes]:
         yield raw
 
 
+def _require_lines(start: bytes, path: Path) -> None:
+    """Raises UserError if a file that begins with these bytes contains no lines of text."""
+    for magic, (what, hint) in _OTHER_FORMATS.items():
+        if start.startswith(magic):
+            raise UserError(f"this is {what}, and lines of text were expected", where=str(path), hint=hint)
+    start = start.removeprefix(_BYTE_ORDER_MARK)
+    if _XML.match(start):
+        root = _ROOT.search(start)
+        name = f" (<{root[1].decode('ascii')}>)" if root else ""
+        hint = (
+            "Write its segments to plain files, one per line; parallel texts to a file for each language. If the "
+            "markup itself is the text, remove what stands before the first element."
+        )
+        raise UserError(f"this is XML{name}, and lines of text were expected", where=str(path), hint=hint)
+
+
 @contextmanager
 def _open_plain_or_gzipped(path: Path) -> Iterator[BinaryIO]:
     require_path(path)
@@ -97,7 +138,9 @@ def _open_plain_or_gzipped(path: Path) -> Iterator[BinaryIO]:
         with path.open("rb") as plain:
             zipped = plain.read(2) == _GZIP_MAGIC
             plain.seek(0)
-            yield cast(BinaryIO, gzip.GzipFile(fileobj=plain)) if zipped else plain
+            opened = gzip.GzipFile(fileobj=plain) if zipped else plain
+            _require_lines(opened.peek(_FIRST_BYTES)[:_FIRST_BYTES], path)
+            yield cast(BinaryIO, opened)
     except FileNotFoundError:
         raise UserError("no such file", where=str(path)) from None
     except IsADirectoryError:
