@@ -159,6 +159,21 @@ def test_conll_with_tabs_and_comments(tmp_path: Path) -> None:
     assert corpus.counts["train"]["word_with_space"] == 2
 
 
+def test_words_of_conll_end_at_a_space_or_a_tab_alone(tmp_path: Path) -> None:
+    train = "10\u00a0000 CD B-NUM\nyears NNS  O\n\n\u3000 X O\n\na\u2009b\tX\tO\n"
+    corpus = built(tmp_path, {"format": "conll"}, {"train.conll": train})
+    assert rows(corpus) == [("10\u00a0000 years", ["B-NUM", "O"]), ("a\u2009b", ["O"])]
+    assert corpus.counts["train"]["word_with_space"] == 1, "a word of spaces alone"
+
+
+def test_a_long_field_of_csv_is_read(tmp_path: Path) -> None:
+    text = "word, " * 40_000
+    corpus = built(tmp_path, {}, {"train.csv": f'text,label\n"{text}",a\nshort,b\n'})
+    assert [text for text, _ in rows(corpus)] == [text.strip(), "short"]
+    with pytest.raises(UserError, match=r"train.csv:2: not CSV: unexpected end of data\n.*double the quotes"):
+        built(tmp_path / "open", {}, {"train.csv": f'text,label\n"{text}\nshort,b\n'})
+
+
 def test_tags_in_lists(tmp_path: Path) -> None:
     settings = {"word": "tokens", "tag": "ner"}
     train = lines({"tokens": ["a", "b"], "ner": [0, 1]}, {"tokens": [], "ner": []})
@@ -378,7 +393,7 @@ def test_examples_that_cannot_be_learnt_are_counted(tmp_path: Path) -> None:
         ("train.tsv", "sentence\tlabel\na\tb\n", r"train.tsv:2: no field 'text'\n.*sentence, label"),
         ("train.tsv", "text\tlabel\na\n", r"train.tsv:2: no field 'label'"),
         ("train.jsonl", '{"text": 3, "label": "a"}\n', r"train.jsonl:1: the field 'text' contains no text"),
-        ("train.jsonl", '{"text": "a", "label": 0.5}\n', r"train.jsonl:1: the label is neither a text nor a whole"),
+        ("train.jsonl", '{"text": "a", "label": 0.5}\n', r"train.jsonl:1: the label is the decimal 0.5"),
         ("train.jsonl", "[]\n", r"train.jsonl:1: not a JSON object"),
         ("train.doc", "", r"contains no labelled examples: \{train,dev,test\}.\{csv,tsv,jsonl\}\[.gz\] expected"),
     ],

@@ -20,7 +20,17 @@ from subgraft.config.labelled_files import ROLES, LabelledFiles, LabelledTask
 from subgraft.data.sources.labelled_rows import Row
 from subgraft.data.sources.records import label_of, text_of
 from subgraft.data.sources.squad import nearest
-from subgraft.data.text.fields import ANNOTATION, LABELS, QUERY, TAGS, Field, Sides, json_cell, span_bounds
+from subgraft.data.text.fields import (
+    ANNOTATION,
+    LABELS,
+    QUERY,
+    TAGS,
+    Field,
+    Sides,
+    is_one_word,
+    json_cell,
+    span_bounds,
+)
 from subgraft.data.text.sentences import sentence_limits
 
 # Reads the cells of a row's examples; `counts` receives noteworthy events.
@@ -138,6 +148,9 @@ def _class(value: Any, what: str, where: str) -> str:
         value = str(value).lower()
     elif isinstance(value, str):
         value = value.strip()
+    elif isinstance(value, float):
+        hint = "A column of decimals is a `value`, which a regression predicts; a class is a text or a whole number."
+        raise UserError(f"{what} is the decimal {value}", where=where, hint=hint)
     if value is None or value == "":
         raise UnlearnableError("no_label")
     return label_of(value, what, where)
@@ -313,13 +326,13 @@ def _entity(row: Row, form: Form, _: Counter[str]) -> Iterator[Sides]:
 def _tagging(row: Row, form: Form, counts: Counter[str]) -> Iterator[Sides]:
     words, tags = _value(row, "word", form), _value(row, "tag", form)
     if not isinstance(words, list) or not isinstance(tags, list) or len(words) != len(tags):
-        hint = 'In JSON lines, as in {"word": ["In", "Oslo"], "tag": ["O", "B-LOC"]}.'
+        names = (form.columns["word"][0], form.columns["tag"][0])
+        hint = f'In JSON lines, as in {{"{names[0]}": ["In", "Oslo"], "{names[1]}": ["O", "B-LOC"]}}.'
         raise UserError("no lists of as many words as tags", where=row.where, hint=hint)
     if not words:
         raise UnlearnableError("no_text")
     for word in words:
-        if text_of(word, "word", row.where).split() != [word]:
-            # Words are stored with a space between them, so another space would shift the tags.
+        if not is_one_word(text_of(word, "word", row.where)):
             raise UnlearnableError("word_with_space")
     labels = [_class(tag, "a tag", row.where) for tag in tags]
     counts["ill_nested_tags"] += ill_nested(labels)

@@ -16,6 +16,9 @@ from subgraft.data.sources import squad
 from subgraft.data.sources.records import cell_of
 from subgraft.data.text import reading
 
+# Between columns of CoNLL without tabs. Other spaces, such as the no-break space of `10\u00a0000`, are part of a word.
+_SPACES = re.compile(" +")
+
 
 @dataclass(frozen=True)
 class Row:
@@ -64,6 +67,8 @@ Cells = tuple[Sequence[str], str]
 
 
 def _csv(path: Path, delimiter: str) -> Iterator[Cells]:
+    # The limit of csv on a field is for the whole process; texts of 131,072 characters and more are usual.
+    csv.field_size_limit(max(csv.field_size_limit(), reading.LONGEST_LINE))
     reader = csv.reader((f"{line}\n" for line in reading.lines(path)), delimiter=delimiter, strict=True)
     while True:
         where = f"{path}:{reader.line_num + 1}"  # the row's first line; quoted line breaks may extend it
@@ -123,7 +128,7 @@ def _sentences(path: Path, settings: LabelledFiles) -> Iterator[Row]:
     for number, line in enumerate(reading.lines(path), 1):
         if settings.comments and line.startswith(settings.comments):
             continue
-        cells = line.split("\t") if "\t" in line else line.split()
+        cells = line.split("\t") if "\t" in line else _SPACES.split(line.strip(" "))
         blank = not line.strip() or cells[0] == "-DOCSTART-"
         if blank and words:
             yield Row(dict(zip(names, (words, tags), strict=True)), where)

@@ -75,6 +75,11 @@ def span_bounds(value: Any, name: str, where: str) -> tuple[int, int]:
     return start, end
 
 
+def is_one_word(word: str) -> bool:
+    """Whether a tagged word can be stored with single spaces between words; other spaces may be inside it."""
+    return word == word.strip() and len(word.splitlines()) == 1 and not {" ", "\t"} & {*word}
+
+
 def json_cell(value: Any) -> str:
     """A value as compact JSON in one line."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -11,7 +11,7 @@ from typing import Any
 
 from subgraft.base.errors import UserError
 from subgraft.data.text.cleaning import in_one_line
-from subgraft.data.text.fields import span_bounds
+from subgraft.data.text.fields import is_one_word, span_bounds
 
 # The field of the text in which the positions of answers are counted.
 PASSAGE = "passage"
@@ -137,6 +137,6 @@ def _words(value: Any, where: str) -> str:
         raise UserError("expected words, or a text", where=where)
     texts = [_text(word, "words", where) for word in words]
     for word in texts:
-        if len(word.split()) != 1:
+        if not is_one_word(word):
             raise UserError(f"'{word:.40}' is not one word", where=where)
     return " ".join(texts)

@@ -100,4 +100,4 @@ class Tagging(LabelledTask):
 
     def facts(self, outputs: Sequence[FloatArray], split: Split) -> list[dict[str, Any]]:
         tagged = zip(split.texts, self.predicted(outputs, split), strict=True)
-        return [{"words": text.split(), "tags": tags} for text, tags in tagged]
+        return [{"words": text.split(" "), "tags": tags} for text, tags in tagged]
