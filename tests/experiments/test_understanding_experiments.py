@@ -110,7 +110,7 @@ def test_the_negative_class_counts_from_dev_scores_to_the_command_that_evaluates
     assert scores["F1 micro"]["value"] == pytest.approx(scores["F1 of before"]["value"])
     curve = json.loads((model / "curve.json").read_text())
     predictor = Predictor.load(model, ENGLISH)
-    dev = predictor.statistics(Corpus.open(store.path(steps.finetune.inputs["corpus"])), "dev")
+    dev, _ = predictor.statistics(Corpus.open(store.path(steps.finetune.inputs["corpus"])), "dev")
     whole = predictor.task.score({name: counts[:8] for name, counts in dev.items()})
     assert whole == pytest.approx(max(point["values"]["score"] for point in curve))
     test = str(tmp_path / "labelled" / "test.jsonl")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
+from subgraft.base.errors import UserError
 from subgraft.config.settings_base import Count, Seed, Settings, Split
 
 Column: TypeAlias = Annotated[int, Field(ge=1)] | str
@@ -61,6 +62,15 @@ _TAGGING_FORMATS: Mapping[str, LabelledFormat] = {"conll": "conll", "txt": "conl
 def columns_by_name(task: LabelledTask) -> dict[str, str]:
     """The settings of files of a task whose columns are called as the settings are."""
     return {"word": "words", "tag": "tags"} if task == "tagging" else {role: role for role in _COLUMNS[task][0]}
+
+
+def number_column(columns: Collection[object], where: str) -> str | None:
+    """The column of numbers of a file without settings. Raises UserError if there are two."""
+    present = [name for name in NUMBERS if name in columns]
+    if len(present) > 1:
+        both = " and ".join(present)
+        raise UserError(f"{both} are both there, and one can be learnt", where=where, hint="Remove or rename one.")
+    return present[0] if present else None
 
 
 class LabelledFiles(Settings):

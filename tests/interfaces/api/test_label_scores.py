@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from labelled import ENGLISH, RECORDS, headed_bundle, labelled_corpus
+from subgraft.base.errors import UserError
 from subgraft.evaluation.metrics.labelled import label_metric
 from subgraft.interfaces.api.label_scores import evaluate_labels
 from subgraft.interfaces.cli import main
@@ -43,9 +44,68 @@ def test_the_command_prints_scores_with_intervals(tmp_path: Path, capsys: pytest
     printed = json.loads(capsys.readouterr().out)
     assert printed["examples"] == 20 and printed["scores"][0] == vars(expected.scores[0])
     assert main(["evaluate", "--model", model, "--labels", test]) == 0
-    first, *_ = capsys.readouterr().out.splitlines()
+    first, *_, last = capsys.readouterr().out.splitlines()
     accuracy = expected.scores[0]
+    assert last == "examples\t20 scored"
     assert first.startswith(f"accuracy\t{accuracy.value:.2f} [{accuracy.low:.2f}, {accuracy.high:.2f}]\t")
+
+
+def test_rows_that_cannot_be_scored_and_long_inputs_are_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    headed_bundle("classification", labelled_corpus("classification", tmp_path)).save(tmp_path / "model")
+    (tmp_path / "test.csv").write_text(f"text,label\na b,short\nc d,\ne f,\n,long\n{'a b ' * 400},long\n")
+    command = ["evaluate", "--model", str(tmp_path / "model"), "--labels", str(tmp_path / "test.csv")]
+    assert main(command) == 0
+    said = "examples\t2 scored; left out: 1 without text, 2 without a label; 1 lost their end, too long for the model"
+    assert said in capsys.readouterr().out
+    assert main([*command, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["left_out"] == {"without text": 1, "without a label": 2}
+    assert (printed["examples"], printed["cut"]) == (2, 1)
+
+
+def test_answers_that_are_not_in_their_passage_are_reported(tmp_path: Path) -> None:
+    headed_bundle("span-extraction", labelled_corpus("span-extraction", tmp_path)).save(tmp_path / "model")
+    answers = [{"text": "b", "answer_start": 2}], [{"text": "x", "answer_start": 0}]
+    records = [{"question": "a", "passage": "a b c", "answers": each} for each in answers]
+    (tmp_path / "test.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    result = evaluate_labels(tmp_path / "model", tmp_path / "test.jsonl")
+    assert result.examples == 1 and result.left_out == {"with an answer that is not in the passage": 1}
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--metric", "CIDEr"],
+        ["--task", "translation"],
+        ["--documents"],
+        ["--language", "de"],
+        ["--beam", "4"],
+        ["--batch-size", "32"],
+    ],
+)
+def test_options_without_effect_on_labels_are_refused(
+    option: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ["--model", str(tmp_path / "model"), "--labels", str(tmp_path / "test.csv")]
+    assert main(["evaluate", *files, *option]) == 2
+    assert f"leave out {option[0]}" in capsys.readouterr().err
+
+
+def test_options_of_a_model_are_refused_where_files_are_scored(capsys: pytest.CaptureFixture[str]) -> None:
+    files = ["--hypotheses", "a", "--references", "b"]
+    for option in (["--languages", "en-de"], ["--beam", "2"], ["--batch-size", "2"]):
+        assert main(["evaluate", *files, *option]) == 2 and f"leave out {option[0]}" in capsys.readouterr().err
+    assert main(["evaluate", *files, "--documents", "--task", "translation"]) == 2
+    assert "leave out --task" in capsys.readouterr().err
+
+
+def test_two_columns_of_numbers_are_refused(tmp_path: Path) -> None:
+    headed_bundle("regression", labelled_corpus("regression", tmp_path)).save(tmp_path / "model")
+    (tmp_path / "test.csv").write_text("text,text_pair,value,score\na,b,1,2\n")
+    with pytest.raises(UserError, match="value and score are both there"):
+        evaluate_labels(tmp_path / "model", tmp_path / "test.csv")
 
 
 def test_what_does_not_fit_the_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -48,6 +49,42 @@ def test_a_file_of_labelled_examples_is_read_as_it_is(
     assert main(["predict", str(classifier), "--input", str(examples)]) == 0
     texts = [json.loads(line)["text"] for line in examples.read_text(encoding="utf-8").splitlines()]
     assert capsys.readouterr().out.splitlines() == subgraft.predict(classifier, texts).texts
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz"])
+def test_a_table_is_read_by_its_header(
+    classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str
+) -> None:
+    between = "\t" if ending == "tsv" else ","
+    lines = [("label", "text"), ("long", TEXTS[0]), ("short", "it works"), ("long", "a " * 2000)]
+    content = "".join(f"{between.join(cells)}\n" for cells in lines).encode()
+    (tmp_path / f"reviews.{ending}").write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
+    assert main(["predict", str(classifier), "--input", str(tmp_path / f"reviews.{ending}")]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines() == subgraft.predict(classifier, [text for _, text in lines[1:]]).texts
+    assert f"the first is {tmp_path / f'reviews.{ending}'}:4" in err
+
+
+def test_a_table_without_the_columns_is_refused(
+    classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "reviews.csv").write_text("a text,long\nanother,short\n")
+    command = ["predict", str(classifier), "--input", str(tmp_path / "reviews.csv")]
+    assert main(command) == 2
+    assert "reviews.csv:2: no field 'text'" in (err := capsys.readouterr().err) and "--format lines" in err
+    assert main([*command, "--format", "lines"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert main(["predict", str(classifier), "--format", "csv"]) == 2
+    assert "csv is read from a file" in capsys.readouterr().err
+
+
+def test_the_words_of_conll_are_tagged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tagger = _model("tagging", tmp_path)
+    (tmp_path / "words.conll").write_text("some O\n10\u00a0000 O\n\ntime O\n")
+    assert main(["predict", str(tagger), "--input", str(tmp_path / "words.conll"), "--json"]) == 0
+    words = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["words"] for each in words] == [["some", "10\u00a0000"], ["time"]]
+    assert [len(each["tags"]) for each in words] == [2, 1]
 
 
 def test_standard_input_has_columns_between_tabs(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
-from subgraft.config.labelled_files import NUMBERS, LabelledFiles, LabelledTask, columns_by_name
+from subgraft.config.labelled_files import LabelledFiles, LabelledTask, columns_by_name, number_column
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.labelled_rows import rows
+from subgraft.data.text.cleaning import dropped_in_words
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.labelled import label_metric, label_score
 from subgraft.evaluation.metrics.significance import estimate
@@ -42,10 +43,26 @@ class LabelScore:
 
 @dataclass(frozen=True)
 class LabelScores:
-    """The scores of a model, and the number of examples."""
+    """The scores of a model.
+
+    Attributes:
+        examples: The number of examples that were scored.
+        left_out: The number of the file's other rows, by the reason why they cannot be scored.
+        cut: How many of the examples were too long for the model and lost their end.
+    """
 
     examples: int
     scores: tuple[LabelScore, ...]
+    left_out: Mapping[str, int]
+    cut: int
+
+    @property
+    def remark(self) -> str:
+        """What was scored, in one line."""
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.left_out.items())
+        left_out = f"; left out: {reasons}" if reasons else ""
+        cut = f"; {self.cut:,} lost their end, too long for the model" if self.cut else ""
+        return f"{self.examples:,} scored{left_out}{cut}"
 
 
 def evaluate_labels(
@@ -76,14 +93,14 @@ def evaluate_labels(
         corpus = build(source, code, _NO_CLEANING, Path(folder) / "corpus", base=Path.cwd())
         predictor = headed.predictor(pair)
         _require_known_labels(corpus, predictor.task, path)
-        statistics = predictor.statistics(corpus, "test", progress)
+        statistics, cut = predictor.statistics(corpus, "test", progress)
     scores = []
     for name, counts in statistics.items():
         metric = label_metric(name)
         score = label_score(metric, counts, predictor.task.judged.negative)
         interval = estimate(metric.score, counts[None], bounds=metric.bounds).interval
         scores.append(LabelScore(name, score.value, interval.low, interval.high, score.signature))
-    return LabelScores(corpus.size("test"), tuple(scores))
+    return LabelScores(corpus.size("test"), tuple(scores), dropped_in_words(corpus.counts["test"]), cut)
 
 
 def _settings(path: Path, headed: PredictionModel) -> LabelledFiles:
@@ -101,7 +118,7 @@ def _settings(path: Path, headed: PredictionModel) -> LabelledFiles:
         if task == "regression":
             values |= {"text_pair": "text_pair"} if "text_pair" in headed.form.texts else {}
             first = next(rows(path, LabelledFiles(**values)), None)
-            values["value"] = next((name for name in NUMBERS if first and name in first.columns), values["value"])
+            values["value"] = (first and number_column(first.columns, first.where)) or values["value"]
     settings = LabelledFiles(**values)
     if settings.task != task:
         raise UserError(f"the file is for {settings.task}, and the model for {task}", where=str(path))

@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import subgraft
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
 from subgraft.base.limits import MAX_BEAM_SIZE, MAX_SEQUENCE_LENGTH
 from subgraft.base.terminal_escaping import say, write
+from subgraft.config.labelled_files import LabelledFiles, LabelledFormat
 from subgraft.config.tasks import TASKS
 from subgraft.data.text import reading
 from subgraft.interfaces.cli.arguments import (
@@ -23,6 +24,7 @@ from subgraft.interfaces.cli.arguments import (
     add_json,
     add_languages,
     print_json,
+    selected,
     standard_input,
     whole_number,
 )
@@ -31,9 +33,20 @@ if TYPE_CHECKING:
     from subgraft.training.understanding.input_forms import InputForm
 
 
+# The formats of labelled files whose columns `predict` reads, by the file's ending.
+_FORMATS: Mapping[str, LabelledFormat] = {
+    "jsonl": "jsonl",
+    "csv": "csv",
+    "tsv": "tsv",
+    "conll": "conll",
+    "json": "squad",
+}
+# Options of a model's generation.
+_SEARCH = ("languages", "beam", "batch_size")
 PREDICT = (
     "Reads one input per line and prints one prediction per line. A line is a text; tabs separate two texts, a "
-    "question and its passage, or a text or query and its choices or candidates. Entities need JSON lines."
+    "question and its passage, or a text or query and its choices or candidates. A file that ends in .csv, .tsv, "
+    ".jsonl, .conll or .json is read as `evaluate --labels` reads it; labels are ignored. Entities need columns."
 )
 
 
@@ -79,7 +92,7 @@ def _add_evaluate(commands: Commands) -> None:
     gold.add_argument("--labels", type=Path, metavar="FILE", help=labels)
     _add_generation(evaluate)
     tasks = [name for name, facts in TASKS.items() if facts.metrics]
-    evaluate.add_argument("--task", choices=tasks, default="translation", help="determines the metrics")
+    evaluate.add_argument("--task", choices=tasks, help="determines the metrics (default: translation)")
     language = "the target language (fr): selects METEOR's stemmer; zh is scored by characters"
     evaluate.add_argument("--language", default="", help=language)
     further = "an additional metric: ROUGE-1, ROUGE-2, CIDEr, or one of an installed package; repeatable"
@@ -96,16 +109,16 @@ def _add_predict(commands: Commands) -> None:
     )
     predict.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     predict.add_argument("--input", type=Path, metavar="FILE", help="default: standard input")
-    form = "lines of text, or JSON lines with the fields of labelled files (default: by the file's ending)"
-    predict.add_argument("--format", choices=("lines", "jsonl"), help=form)
+    form = "lines of text, or a file with the columns of labelled files (default: by its ending; of others, lines)"
+    predict.add_argument("--format", choices=("lines", *_FORMATS.values()), help=form)
     predict.add_argument("--json", action="store_true", help="print a JSON object a line, with probabilities or scores")
     add_languages(predict, "for models with language codes (default: those the model was made for)")
     predict.set_defaults(command=predict_lines)
 
 
 def _add_generation(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--beam", type=whole_number(1, MAX_BEAM_SIZE), default=4, help="beam size (default 4)")
-    command.add_argument("--batch-size", type=whole_number(1), default=32, help="sentences at a time (default 32)")
+    command.add_argument("--beam", type=whole_number(1, MAX_BEAM_SIZE), help="beam size (default 4)")
+    command.add_argument("--batch-size", type=whole_number(1), help="sentences at a time (default 32)")
     add_languages(
         command,
         "for models with language codes, as in en-de or eng_Latn-deu_Latn (default: those the model was made for)",
@@ -162,13 +175,22 @@ def _translated_documents(arguments: argparse.Namespace, lines: list[str]) -> li
 
 
 def _search(arguments: argparse.Namespace) -> dict[str, Any]:
-    return {"languages": arguments.languages, "beam": arguments.beam, "batch_size": arguments.batch_size}
+    return {name: value for name, value in selected(arguments, *_SEARCH).items() if value is not None}
+
+
+def _refuse(arguments: argparse.Namespace, names: Sequence[str], why: str) -> None:
+    """Raises UserError for an option that would have no effect."""
+    present = [f"--{name.replace('_', '-')}" for name in names if getattr(arguments, name) not in (None, "", [])]
+    if present:
+        raise UserError(f"{why}: leave out {', '.join(present)}", where="evaluate")
 
 
 def evaluate_text(arguments: argparse.Namespace) -> None:
     if arguments.labels is not None:
         _evaluate_labels(arguments)
         return
+    if arguments.model is None:
+        _refuse(arguments, _SEARCH, "files are scored as they are")
     if arguments.documents is not None:
         _evaluate_documents(arguments)
         return
@@ -191,7 +213,8 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
 
         with counting("translating") as progress:
             hypotheses = subgraft.translate(arguments.model, hypotheses, **_search(arguments), progress=progress)
-    settings = {"language": arguments.language, "task": arguments.task, "metrics": arguments.metric}
+    task = arguments.task or "translation"
+    settings = {"language": arguments.language, "task": task, "metrics": arguments.metric}
     scores = subgraft.evaluate(hypotheses, references, sources=sources, **settings).scores
     shares = _language_shares(arguments, sources or [], references, hypotheses)
     if arguments.json:
@@ -227,8 +250,7 @@ def _say_languages(shares: dict[str, float]) -> None:
 def _evaluate_documents(arguments: argparse.Namespace) -> None:
     if (arguments.model is None) != (arguments.sources is None):
         raise UserError("a model is evaluated on --sources, and nothing else takes them", where="evaluate")
-    if arguments.metric:
-        raise UserError("documents are scored by BLEU alone: leave out --metric", where="--documents")
+    _refuse(arguments, ("metric", "task"), "documents are scored by BLEU alone")
     from subgraft.evaluation.metrics.document_bleu import unaligned
     from subgraft.evaluation.metrics.scores import check_parallel
     from subgraft.interfaces.api.documents import documents_of, evaluate_documents
@@ -257,16 +279,19 @@ def _evaluate_documents(arguments: argparse.Namespace) -> None:
 def _evaluate_labels(arguments: argparse.Namespace) -> None:
     if arguments.model is None or arguments.sources is not None:
         raise UserError("labels are predicted by --model, and nothing else is read", where="evaluate")
+    inapplicable = ("task", "metric", "language", "documents", "beam", "batch_size")
+    _refuse(arguments, inapplicable, "the model's task has its own metrics, and nothing is generated")
     from subgraft.interfaces.api.label_scores import evaluate_labels
     from subgraft.orchestration.execution.progress import counting
 
     with counting("predicting") as progress:
         result = evaluate_labels(arguments.model, arguments.labels, languages=arguments.languages, progress=progress)
     if arguments.json:
-        print_json(examples=result.examples, scores=result.scores)
+        print_json(**vars(result))
         return
     for score in result.scores:
         say(f"{score.name}\t{score.value:.2f} [{score.low:.2f}, {score.high:.2f}]\t{score.signature}")
+    say(f"examples\t{result.remark}")
 
 
 def predict_lines(arguments: argparse.Namespace) -> None:
@@ -274,25 +299,51 @@ def predict_lines(arguments: argparse.Namespace) -> None:
     from subgraft.orchestration.execution.progress import counting
 
     model = prediction_model(arguments.model)
-    path, form = arguments.input or Path("standard input"), arguments.format
-    lines = reading.lines(path) if arguments.input else standard_input()
-    form = form or ("jsonl" if path.name.removesuffix(".gz").endswith(".jsonl") else "lines")
-    inputs = list(_inputs(lines, path, model.form, form))  # a mistake in one is reported before weights are read
+    path = arguments.input or Path("standard input")
+    form: Any = arguments.format or _FORMATS.get(path.name.removesuffix(".gz").rpartition(".")[2], "lines")
+    # A mistake in an input is reported before weights are read.
+    if form == "lines" or (form == "jsonl" and not arguments.input):
+        lines = reading.lines(path) if arguments.input else standard_input()
+        located = list(_inputs(lines, path, model.form, form))
+    elif not arguments.input:
+        raise UserError(f"{form} is read from a file", where="--format", hint="Give --input FILE.")
+    else:
+        located = list(_inputs_of_rows(path, model.form, form))
+    inputs = [value for value, _ in located]
     with counting("predicting") as progress:
         predictor = model.predictor(arguments.languages)
         predictions = list(predictor.predict(inputs, progress=lambda done: progress(done, len(inputs), "inputs")))
     for prediction in predictions:
         write(json.dumps(prediction.facts, ensure_ascii=False) if arguments.json else prediction.text)
-    if cut := [number for number, prediction in enumerate(predictions, 1) if prediction.cut]:
+    cut = [where for prediction, (_, where) in zip(predictions, located, strict=True) if prediction.cut]
+    if cut:
         sys.stdout.flush()
         message = f"{len(cut):,} of {len(inputs):,} inputs lost their end, too long for the model"
-        say(f"{message}; the first is {path}:{cut[0]}", to=sys.stderr)
+        say(f"{message}; the first is {cut[0]}", to=sys.stderr)
 
 
-def _inputs(lines: Iterable[str], path: Path, form: InputForm, written: str) -> Iterator[Any]:
+# An input, and its location.
+_Located: TypeAlias = tuple[Any, str]
+
+
+def _inputs(lines: Iterable[str], path: Path, form: InputForm, written: str) -> Iterator[_Located]:
     if written == "jsonl":
         for number, record in enumerate(json_io.objects(lines, path), 1):
-            yield form.of_value(record, f"{path}:{number}")
+            yield form.of_value(record, f"{path}:{number}"), f"{path}:{number}"
         return
     for number, line in enumerate(lines, 1):
-        yield form.of_line(line, f"{path}:{number}")
+        yield form.of_line(line, f"{path}:{number}"), f"{path}:{number}"
+
+
+def _inputs_of_rows(path: Path, form: InputForm, written: LabelledFormat) -> Iterator[_Located]:
+    from subgraft.data.sources.labelled_rows import rows
+
+    for number, row in enumerate(rows(path, LabelledFiles(files={"test": str(path)}, format=written))):
+        columns = {"words": row["word"]} if written == "conll" else row.columns
+        try:
+            yield form.of_value(columns, row.where), row.where
+        except UserError as error:
+            if number or written not in ("csv", "tsv"):
+                raise
+            hint = f"{error.hint} The first line names the columns: `--format lines` reads a file without them."
+            raise UserError(error.what, where=row.where, hint=hint.strip()) from None

@@ -80,11 +80,11 @@ class Predictor:
 
     def statistics(
         self, corpus: Corpus, split: str, progress: Callable[[int, int, str], None] | None = None
-    ) -> dict[str, FloatArray]:
-        """For each metric of the task, the statistics of each labelled example of a split."""
+    ) -> tuple[dict[str, FloatArray], int]:
+        """For each metric of the task, the statistics of each labelled example of a split; and how many were cut."""
         read, encoder = self.task.split(corpus, split, self._encoder), self._encoder
         outputs = head_outputs(self._model, self.task, read, encoder.padding, progress=progress).by_example
-        return self.task.statistics(self.task.predictions(outputs, read))
+        return self.task.statistics(self.task.predictions(outputs, read)), read.cut
 
     def _predict_chunk(self, inputs: Sequence[Any], batch_tokens: int) -> Iterator[Prediction]:
         split = self.task.read(inputs, self._encoder)
