@@ -13,6 +13,7 @@ import pytest
 
 import subgraft
 from command_processes import ended
+from subgraft.base.errors import ArgumentError
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
@@ -84,6 +85,11 @@ def test_models_of_one_side_are_planned_too(here: Path, capsys: pytest.CaptureFi
         ("empty.jsonl", "", "no example"),
         ("one.csv", "text,label\n" + "".join(f"text {n},x\n" for n in range(400)), "label"),
         ("broken.jsonl", "{\n", "broken.jsonl:1"),
+        ("two.csv", "text,label,value\na,x,1\n", "label and value are both there"),
+        ("three.csv", "text,text_pair,score,value\na,b,2,1\n", "value and score are both there"),
+        ("names.csv", "text,label\n" + "".join(f"text {n},x{n}\n" for n in range(400)), "400 of 400 examples have a"),
+        ("numbers.csv", "text,label\n" + "".join(f"t {n},{n % 50 / 8}\n" for n in range(400)), "to `value`"),
+        ("numbers.jsonl", '{"text": "a", "label": 0.5}\n' * 400, "numbers.jsonl:1: the label is the decimal 0.5"),
     ],
 )
 def test_unusable_files_are_refused_before_anything_is_written(
@@ -92,6 +98,16 @@ def test_unusable_files_are_refused_before_anything_is_written(
     (here / name).write_text(content, encoding="utf-8")
     assert main(["fit", "model", "--labels", name, "--out", "fitted"]) == 2
     assert complaint in capsys.readouterr().err and not (here / "fitted").exists()
+
+
+def test_examples_in_memory_are_refused_by_their_number(here: Path) -> None:
+    records = [{"text": text, "label": label} for text, label in EXAMPLES]
+    with pytest.raises(ArgumentError, match=r"^pairs: 10 labelled examples"):
+        subgraft.fit("model", records[:10], labels=True, out="fitted", progress=False)
+    records[3]["text"] = 5  # type: ignore[assignment]
+    with pytest.raises(ArgumentError, match=r"^pairs: example 4: the field 'text' contains no text"):
+        subgraft.fit("model", records, labels=True, out="fitted", progress=False)
+    assert not (here / "fitted").exists()
 
 
 def test_pairs_and_labels_are_not_mixed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

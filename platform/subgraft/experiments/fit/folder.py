@@ -58,6 +58,22 @@ class Folder:
         text = json.dumps(identity, indent=1, ensure_ascii=False) + "\n"
         self._write(IDENTITY, lambda path: path.write_text(text, encoding="utf-8"))
 
+    @contextmanager
+    def undone_if_refused(self) -> Iterator[None]:
+        """Removes at a UserError what was written since: a new folder is then open to another command."""
+        present = self.out.exists()
+        used = (self.out / IDENTITY).exists()
+        try:
+            yield
+        except UserError:
+            if not used:
+                for name in (IDENTITY, CONFIGURATION):
+                    (self.out / name).unlink(missing_ok=True)
+                shutil.rmtree(self.out / TEXT, ignore_errors=True)
+            if not present and self.out.exists() and not any(self.out.iterdir()):
+                self.out.rmdir()
+            raise
+
     def write_configuration(self, text: str) -> None:
         self._write(CONFIGURATION, lambda path: path.write_text(text, encoding="utf-8"))
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,9 @@ _COLUMNS: Sequence[tuple[LabelledTask, Mapping[str, str]]] = (
     *((task, columns_by_name(task)) for task in _TASKS),
     *(("regression", {**texts, "value": value}) for texts in (_PAIR, {"text": "text"}) for value in NUMBERS),
 )
+# Half stars are classes; more different decimals are numbers.
+MAX_DECIMALS = 20
+_DECIMAL = re.compile(r"[+-]?\d*[.,]\d+")
 _FORMATS = "csv, tsv, jsonl or conll, plain or gz"
 
 
@@ -82,7 +88,24 @@ def split_labelled(path: Path, languages: Languages) -> LabelledSplit:
     held_out = {"dev": held_out_size(count, MAX_DEV), "test": held_out_size(count, MAX_TEST)}
     source = resolve(settings.model_copy(update={"held_out": held_out}), languages, Path(), {})
     splits = {split: tuple(source.read(split)) for split in source.splits}
+    if classes := next((field for field in source.fields if field.has_classes), None):
+        labels = Counter(label for cells in chain(*splits.values()) for label in classes.classes(cells[-1]))
+        _require_learnable(labels, path)
     return LabelledSplit(settings.task, columns, splits, all_examples.remarks("train"))
+
+
+def _require_learnable(labels: Counter[str], path: Path) -> None:
+    """Raises UserError for labels that are numbers, and for those that mostly occur once."""
+    hint = "Rename the column to `value`: a regression is fitted to numbers."
+    decimals = [label for label in labels if _DECIMAL.fullmatch(label)]
+    if len(decimals) > MAX_DECIMALS:
+        what = f"{len(decimals):,} of {len(labels):,} labels are decimals, such as {decimals[0]}"
+        raise UserError(what, where=str(path), hint=hint)
+    single = sum(count == 1 for count in labels.values())
+    if single > labels.total() / 2:
+        hint = f"A classifier needs several examples of each label. {hint}"
+        what = f"{single:,} of {labels.total():,} examples have a label that occurs once"
+        raise UserError(what, where=str(path), hint=hint)
 
 
 def _settings(path: Path) -> tuple[LabelledFiles, Mapping[str, str]]:
@@ -96,10 +119,14 @@ def _settings(path: Path) -> tuple[LabelledFiles, Mapping[str, str]]:
     first = next(rows(path, LabelledFiles(files=files)), None)
     if first is None:
         raise UserError("the file has no example", where=str(path))
-    for task, columns in _COLUMNS:
-        if {*columns.values()} <= first.columns.keys():
-            column_settings = {} if task == "classification" else columns
-            return LabelledFiles(files=files, **column_settings), columns  # type: ignore[arg-type]
+    matching = [(task, columns) for task, columns in _COLUMNS if {*columns.values()} <= first.columns.keys()]
+    targets = list(dict.fromkeys([*columns.values()][-1] for _, columns in matching))
+    if len(targets) > 1:
+        hint = "Remove or rename one: `label` makes a classifier, `value` or `score` a regression, `tags` a tagger."
+        raise UserError(f"{' and '.join(targets)} are both there, and one can be learnt", where=first.where, hint=hint)
+    for task, columns in matching:
+        column_settings = {} if task == "classification" else columns
+        return LabelledFiles(files=files, **column_settings), columns  # type: ignore[arg-type]
     required = "text (and text_pair) and label or value; or, in JSON lines, the lists words and tags"
     present = ", ".join(map(str, first.columns))
     raise UserError(f"the columns are {present or 'none'}", where=first.where, hint=f"Name them {required}.")

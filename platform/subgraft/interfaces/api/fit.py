@@ -12,7 +12,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from subgraft.base.errors import ArgumentError
+from subgraft.base.errors import ArgumentError, UserError
 from subgraft.config.corpora import Languages
 from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, path_of, shown
 from subgraft.interfaces.api.progress import CallbackObserver, ProgressCallback
@@ -40,13 +40,14 @@ class Fitted:
 
     Attributes:
         out: Its folder, with `model`, `report` and `fit.yaml`.
-        advised: The system whose model is in the folder: "old" (the model's vocabulary) or "own" (the task's).
+        advised: The system whose model is in the folder: "old" (the model's vocabulary) or "own" (the task's); None,
+            and no model, if no finetuning improved one.
         advice: The reason, in one sentence.
         outcome: Scores of all systems and seeds.
     """
 
     out: Path
-    advised: str
+    advised: str | None
     advice: str
     outcome: Outcome
 
@@ -60,9 +61,11 @@ class Fitted:
         return self.out / "report" / "report.html"
 
     def load(self) -> Model:
-        """The advised model in memory."""
+        """The advised model in memory. Raises UserError if none is advised."""
         from subgraft.interfaces.api.outputs import load
 
+        if self.advised is None:
+            raise UserError(self.advice, where=str(self.out))
         return load(self.model)
 
     def table(self) -> Table:
@@ -82,10 +85,11 @@ class Fitted:
         return learning_curves(self.outcome.data)
 
     def __str__(self) -> str:
-        return f"{as_text(self.table())}{self.advice}"
+        untrained = "".join(f"{line}\n" for line in self.outcome.untrained)
+        return f"{untrained}{as_text(self.table())}{self.advice}"
 
     def _repr_html_(self) -> str:
-        return as_html(self.table(), self.advice)
+        return as_html(*self.outcome.untrained, self.table(), self.advice)
 
 
 def fit(
@@ -147,7 +151,8 @@ def fit(
             console=console,
         )
         outcome = session.run(observers)
-    return Fitted(path_of("out", out), outcome.advice.system, outcome.advice.sentence, outcome)
+    advised = None if outcome.advised is None else outcome.advice.system
+    return Fitted(path_of("out", out), advised, outcome.advice.sentence, outcome)
 
 
 def fit_session(
@@ -250,7 +255,14 @@ def labelled_file(examples: Any) -> Iterator[tuple[Path]]:
         with path.open("w", encoding="utf-8") as file:
             for record in _labelled(examples):
                 file.write(json.dumps(record) + "\n")
-        yield (path,)
+        try:
+            yield (path,)
+        except UserError as error:
+            file_name, _, number = error.where.partition(f"{path}:")
+            if error.where != str(path) and (file_name or not number):
+                raise
+            example = f"example {number}: " if number else ""
+            raise ArgumentError(f"{example}{error.what}", where="pairs", hint=error.hint) from None
 
 
 def _labelled(examples: Any) -> Iterator[dict[str, Any]]:
