@@ -119,6 +119,19 @@ def test_a_mistake_gets_one_message_and_nothing_is_written(
     assert sorted(here.rglob("*")) == before
 
 
+def test_a_fit_that_is_refused_after_its_files_are_written_leaves_nothing(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "model" / "model.safetensors").write_text("no weights")  # read only when the experiment is there
+    (here / "empty").mkdir()
+    before = sorted(here.rglob("*"))
+    for out in ("fitted", "empty"):
+        assert main([*FIT, "--out", out, "--plan"]) == 2
+        said, refusal = capsys.readouterr()
+        assert "Plan" in said and "the weights cannot be loaded" in refusal
+    assert sorted(here.rglob("*")) == before
+
+
 def test_a_model_that_names_no_languages_needs_them(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert here and main([word for word in FIT if word not in ("--languages", "en-de")]) == 2
     message = capsys.readouterr().err

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Self
 
-from subgraft.base.errors import OperationalError
 from subgraft.evaluation.metrics.significance import FEWEST_SEEDS, LEVEL, Comparison
 from subgraft.evaluation.reporting.directions import mean_score, tested_directions
 from subgraft.evaluation.reporting.findings import caption_remarks, compared_seeds, verdict
@@ -26,11 +25,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The report's data, the advice, and the advised system's best seed on dev."""
+    """The report's data, the advice, and the advised system's best seed on dev, None if no training improved it.
+
+    untrained: A line for each system that finetuning did not improve under some seeds.
+    """
 
     data: ReportData
     advice: Advice
-    advised: Finetuned
+    advised: Finetuned | None
+    untrained: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, pipeline: Pipeline, store: Store) -> Self:
@@ -62,7 +65,11 @@ class Outcome:
             metric: comparison for metric, comparison in compared(candidate).items() if comparison is not None
         }
         advice = with_direction_means(advise(old, own, comparisons, segment), data, old.name, own.name)
-        return cls(data, advice, _best_seed([model for model in finetuned if model.steps.system.name == advice.system]))
+        by_system = {
+            name: [each for each in finetuned if each.steps.system.name == name] for name in (old.name, own.name)
+        }
+        untrained = tuple(filter(None, map(untrained_in_words, by_system.values())))
+        return cls(data, *trained_advice(advice, by_system), untrained)
 
     def table(self) -> Table:
         """Quality with intervals and cost per sentence; the caption has remarks on seeds and unknown characters."""
@@ -115,11 +122,43 @@ def _best_on_dev(finetuned: Sequence[Finetuned]) -> str:
     return max(scores, key=lambda name: fmean(scores[name]))
 
 
-def _best_seed(finetuned: list[Finetuned]) -> Finetuned:
-    """The best seed on dev that finetuning improved, or else the first seed."""
-    if not finetuned:
-        raise OperationalError("the advised system was not finetuned")
-    return Selection.of(finetuned).chosen or finetuned[0]
+def untrained_in_words(models: Sequence[Finetuned]) -> str:
+    """What finetuning did not improve of a system's models, in one line; empty if it improved all."""
+    untrained = [model for model in models if not model.is_trained]
+    if not untrained:
+        return ""
+    name, seeds = models[0].steps.system.name, ", ".join(str(model.steps.seed) for model in untrained)
+    return f"{name} learnt nothing under seed {seeds}: dev is best before training, {_dev(untrained)}"
+
+
+def _dev(models: Sequence[Finetuned]) -> str:
+    """The mean dev score in words."""
+    return f"{models[0].weights.score} {fixed(fmean(model.weights.value for model in models))}"
+
+
+def trained_advice(advice: Advice, finetuned: Mapping[str, Sequence[Finetuned]]) -> tuple[Advice, Finetuned | None]:
+    """The advice about trained models alone, and the best one of them on dev; None if there is none to advise.
+
+    Where finetuning did not improve the advised system, the other one takes its place if it is better on dev.
+    """
+    chosen = Selection.of(finetuned[advice.system]).chosen
+    if chosen is not None:
+        return advice, chosen
+    untrained = finetuned[advice.system]
+    (other,) = (models for name, models in finetuned.items() if name != advice.system)
+    chosen = Selection.of(other).chosen
+    if chosen is None or chosen.weights.signed_value <= max(model.weights.signed_value for model in untrained):
+        sentence = (
+            f"Take neither model, and train longer: no finetuning is better on dev than {advice.system} before any "
+            f"training ({_dev(untrained)}). Of the test set: {advice.sentence}"
+        )
+        return Advice(advice.system, sentence), None
+    name = chosen.steps.system.name
+    sentence = (
+        f"Take {name} ({chosen.weights.score} {fixed(chosen.weights.value)} on dev), as {advice.system} learnt nothing "
+        f"({_dev(untrained)}). Of the test set: {advice.sentence}"
+    )
+    return Advice(name, sentence), chosen
 
 
 # The advice in one sentence, by the report's rules for differences.

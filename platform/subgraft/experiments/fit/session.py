@@ -86,15 +86,17 @@ class FitSession(ABC):
 
     def plan(self) -> None:
         """Show the data and the plan."""
-        self._prepare_and_plan()
+        with self._folder.undone_if_refused():
+            self._prepare_and_plan()
         self._lines([("configuration", str(self._folder.configuration))])
 
     def run(self, observers: Sequence[Observer] = ()) -> Outcome:
         """Show the data and the plan, and execute it."""
-        session, planned = self._prepare_and_plan()
-        if planned.to_run:
-            self._heading("Training")
-        session.run(self._console, register=False, observers=observers)
+        with self._folder.undone_if_refused():
+            session, planned = self._prepare_and_plan()
+            if planned.to_run:
+                self._heading("Training")
+            session.run(self._console, register=False, observers=observers)
         return self._finish(session)
 
     @abstractmethod
@@ -187,21 +189,28 @@ class FitSession(ABC):
 
     def _finish(self, session: Session) -> Outcome:
         """Show the table and the advice, and copy the advised model and the report to the folder."""
-        outcome = self._outcome(session)
-        self._folder.copy(session.store.path(outcome.advised.steps.finetune), MODEL)
-        self._folder.copy(session.report_directory(), REPORT)
+        outcome, folder = self._outcome(session), self._folder
+        if outcome.advised is not None:
+            folder.copy(session.store.path(outcome.advised.steps.finetune), MODEL)
+        folder.copy(session.report_directory(), REPORT)
         self._heading("Result")
+        for remark in outcome.untrained:
+            self._say(remark)
         self._console.print(outcome.table())
         self._say(outcome.advice.sentence)
-        folder = self._folder
         pairs = self._request.directions or (self._languages,)
         uses = [use_of(str(folder.model), pair.name, predicts=reads_labels(self._task), file=True) for pair in pairs]
+        model = "none" if outcome.advised is None else f"{folder.model} ({outcome.advised})"
         self._lines(
             [
-                ("model", f"{folder.model} ({outcome.advised})"),
+                ("model", model),
                 ("report", str(folder.report / "report.html")),
                 ("configuration", str(folder.configuration)),
-                *(("translate" if use.verb == "generate" else use.verb, use.command) for use in uses),
+                *(
+                    ("translate" if use.verb == "generate" else use.verb, use.command)
+                    for use in uses
+                    if outcome.advised
+                ),
             ]
         )
         return outcome
