@@ -206,6 +206,10 @@ def test_labels_that_do_not_fit_are_an_error(saved: Path) -> None:
     edited(saved, id2label={"0": "a", "1": "b"}, label2id={"a": 0, "b": 1})
     with pytest.raises(UserError, match=r"classifier.* size \[3.*is \[2(?s:.*)are 2, the weights' 3"):
         load_model(saved)
+    edited(saved, max_position_embeddings=2)
+    with pytest.raises(UserError, match="position_embeddings") as refused:
+        load_model(saved)
+    assert "labels" not in refused.value.hint, "the labels are not what differs"
     edited(saved, id2label={"0": "a", "2": "b"})
     with pytest.raises(UserError, match="does not number the labels from 0"):
         load_model(saved)

@@ -106,7 +106,7 @@ def _load_weights(
             message = str(error).replace(str(weights), str(directory)) or type(error).__name__
             raise UserError(f"the weights cannot be loaded: {message}", where=str(directory)) from error
     loaded.name_or_path = loaded.config.name_or_path = str(directory)
-    _require_sizes(information["mismatched_keys"], config, directory)
+    _require_sizes(information["mismatched_keys"], config, kind.base_model_prefix, directory)
     assert isinstance(loaded, PreTrainedModel)
     return loaded, sorted(name for name in information["missing_keys"] if not name.startswith(family.absent_weights))
 
@@ -120,14 +120,22 @@ def _class_of(config: Mapping[str, Any], family: Family, directory: Path) -> typ
         raise UserError(error.what, where=str(directory), hint=error.hint) from error
 
 
-def _require_sizes(mismatched: Iterable[Any], config: Mapping[str, Any], directory: Path) -> None:
-    """Raises UserError if sizes of weights differ from the configuration's. mismatched: transformers' list of them."""
+def _require_sizes(mismatched: Iterable[Any], config: Mapping[str, Any], body: str, directory: Path) -> None:
+    """Raises UserError if sizes of weights differ from the configuration's.
+
+    Args:
+        mismatched: transformers' list of them.
+        config: The configuration.
+        body: The beginning of the names of weights that belong to no head.
+        directory: The model's directory.
+    """
     for name, stored, configured in sorted(mismatched):
         message = (
             f"the weights cannot be loaded: {name} has the size {list(stored)}, and config.json's is {list(configured)}"
         )
         head = head_in(config)
-        is_classifier = head is not None and configured[0] == len(head.labels) != stored[0]
+        is_of_head = not name.startswith(f"{body}.")
+        is_classifier = head is not None and is_of_head and configured[0] == len(head.labels) != stored[0]
         hint = (
             f"Its labels (id2label) are {len(head.labels)}, the weights' {stored[0]}." if head and is_classifier else ""
         )
