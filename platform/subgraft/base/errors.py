@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Container
+
 from subgraft.base.redaction import redact
 
 
@@ -40,11 +43,23 @@ class UserError(SubgraftError):
 
 
 class ArgumentError(UserError):
-    """A wrong argument of a function of `subgraft`, whose name is `where`; commands have options of the same names."""
+    """A wrong argument of a function of `subgraft`, whose name is `where`; commands have options of the same names.
 
-    def as_option(self) -> UserError:
-        """The same error, naming the command's option."""
-        return UserError(self.what, where=f"--{self.where.replace('_', '-')}", hint=self.hint)
+    The message names further arguments in backticks, as in `languages`.
+    """
+
+    def as_options(self, names: Container[str]) -> UserError:
+        """The same error, naming options in place of those arguments that a command has."""
+
+        def option(name: str) -> str | None:
+            # An option that is repeated has the name of one of them.
+            known = next((known for known in (name, name.removesuffix("s")) if known in names), None)
+            return known and f"--{known.replace('_', '-')}"
+
+        what, hint = (
+            re.sub(r"`([a-z_]+)`", lambda match: option(match[1]) or match[0], text) for text in (self.what, self.hint)
+        )
+        return UserError(what, where=option(self.where) or self.where, hint=hint)
 
 
 class OperationalError(SubgraftError):

@@ -7,21 +7,26 @@ Marian's two SentencePiece models, an mBART's or a GPT-2's single vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
-from subgraft.base.errors import UserError
+from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.json_io import object_in
 from subgraft.config.corpora import Languages
 from subgraft.config.domains import DRAWN_LIKE_CODES, MEAN_OF_CODES
 from subgraft.config.settings_base import SideName
-from subgraft.modeling.families import Family, language_code, new_code
+from subgraft.modeling.families import Family, is_same_language, language_code, new_code
 from subgraft.modeling.hub import SMALL_FILES, adapter_base, family_at, resolve_model
 from subgraft.subwords.vocabulary.extend import with_codes
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 SIDES: tuple[SideName, ...] = ("encoder", "decoder")
+# The languages of a model that was saved outside a store.
+LANGUAGES = "languages.json"
+# ISO 639's code of an undetermined language.
+UNDETERMINED = "und"
 
 
 def load_tokenizers(model: Path | str) -> dict[SideName, Tokenizer]:
@@ -86,6 +91,8 @@ def save_tokenizers(tokenizers: Mapping[SideName, Tokenizer], directory: Path) -
 def checkpoint_languages(directory: Path) -> Languages | None:
     """The languages of a model, if its files name them: models made by Subgraft, and published bilingual Marians."""
     directory = adapter_base(directory) or directory
+    if named := _named_directions(directory):
+        return named[0]
     recipe = object_in(directory / "record.json").get("recipe")
     recorded = recipe.get("languages") if isinstance(recipe, dict) else None
     if isinstance(recorded, dict) and {"source", "target"} <= recorded.keys():
@@ -97,12 +104,64 @@ def checkpoint_languages(directory: Path) -> Languages | None:
     return Languages(source=pair[0], target=pair[1]) if single and all(len(code) == 2 for code in pair) else None
 
 
+def write_languages(directions: Sequence[Languages], directory: Path) -> None:
+    """Name the languages of a model in its directory, where `checkpoint_languages` finds them."""
+    if directions:
+        named = {"directions": [pair.model_dump() for pair in directions]}
+        (directory / LANGUAGES).write_text(json.dumps(named, indent=1) + "\n", encoding="utf-8")
+
+
 def checkpoint_directions(directory: Path) -> tuple[Languages, ...]:
     """All directions that a model was finetuned on, where its files name them; `checkpoint_languages` is the first."""
+    directory = adapter_base(directory) or directory
+    if named := _named_directions(directory):
+        return named
     first = checkpoint_languages(directory)
-    recipe = object_in((adapter_base(directory) or directory) / "record.json").get("recipe")
+    recipe = object_in(directory / "record.json").get("recipe")
     other_directions = recipe.get("further_directions") if isinstance(recipe, dict) else None
     pairs = list(other_directions.values()) if isinstance(other_directions, dict) else []
     valid = [each for each in pairs if isinstance(each, dict) and {"source", "target"} <= each.keys()]
     others = [Languages(source=str(each["source"]), target=str(each["target"])) for each in valid]
     return () if first is None else tuple(dict.fromkeys((first, *others)))
+
+
+def _named_directions(directory: Path) -> tuple[Languages, ...]:
+    """The directions in the file of `write_languages`; none without it."""
+    named = object_in(directory / LANGUAGES).get("directions")
+    pairs = [pair for pair in named if isinstance(pair, dict)] if isinstance(named, list) else []
+    return tuple(
+        Languages(source=str(pair["source"]), target=str(pair["target"]))
+        for pair in pairs
+        if {"source", "target"} <= pair.keys()
+    )
+
+
+def languages_at(directory: Path, requested: Languages | None) -> Languages | None:
+    """As `languages_of` a model in a directory."""
+    if requested is None:
+        return checkpoint_languages(directory)
+    return languages_of(checkpoint_directions(directory), load_tokenizers(directory).values(), requested)
+
+
+def languages_of(
+    known: Sequence[Languages], tokenizers: Iterable[Tokenizer], requested: Languages | None
+) -> Languages | None:
+    """The languages that a model is used for: the requested ones, or else the first of those that its files name.
+
+    Raises ArgumentError for languages that contradict the files of a model without language codes, which can be used
+    for no others.
+    """
+    if requested is None:
+        return known[0] if known else None
+    determined = known and not any(UNDETERMINED in (pair.source, pair.target) for pair in known)
+    if not determined or any(tokenizer.languages for tokenizer in tokenizers):
+        return requested
+    if any(_are_equal(requested, pair) for pair in known):
+        return requested
+    names = ", ".join(pair.name for pair in known)
+    hint = f"It has no language codes, so it is of use for {names} alone: leave `languages` out."
+    raise ArgumentError(f"the model is for {names}, not for {requested.name}", where="languages", hint=hint)
+
+
+def _are_equal(one: Languages, other: Languages) -> bool:
+    return is_same_language(one.source, other.source) and is_same_language(one.target, other.target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 import subgraft
 from finished import separate_bundle
 from subgraft.base.errors import ArgumentError, UserError
+from subgraft.config.corpora import Languages
 from toys import english, german
 
+EN_DE = Languages(source="en", target="de")
 PAIRS = list(zip(english(400, 5), german(400, 5), strict=True))
 
 
@@ -23,10 +26,9 @@ def test_a_model_in_memory_is_finetuned_and_saved(
 
     def finetune(out: str) -> subgraft.Finetuned:
         return subgraft.finetune(
-            subgraft.Model(separate_bundle()),
+            subgraft.Model(separate_bundle(), EN_DE),
             PAIRS,
             out=tmp_path / out,
-            languages=("en", "de"),
             steps=8,
             learning_rate=1e-3,
             progress=calls.append,
@@ -57,6 +59,8 @@ def test_mistakes_are_refused_before_anything_is_written(tmp_path: Path, monkeyp
         subgraft.finetune(model, PAIRS, out=tmp_path / "full", languages=("en", "de"))
     with pytest.raises(ArgumentError, match="steps"):
         subgraft.finetune(model, PAIRS, out=tmp_path / "out", languages=("en", "de"), steps=0)
-    with pytest.raises(UserError, match="pairs"):
-        subgraft.finetune(model, PAIRS[:10], out=tmp_path / "out", languages=("en", "de"))
+    with pytest.raises(UserError, match=r"^languages: the model does not say"):
+        subgraft.finetune(model, PAIRS, out=tmp_path / "out")
+    with pytest.raises(ArgumentError, match=r"^pairs: 10 pairs"):
+        subgraft.finetune(replace(model, languages=EN_DE), PAIRS[:10], out=tmp_path / "out")
     assert not (tmp_path / "out").exists() and not (tmp_path / "home").exists()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from subgraft.base.errors import UserError
+from subgraft.base.errors import ArgumentError
 from subgraft.config.corpora import Languages
 from subgraft.config.tasks import TaskName
 from subgraft.experiments.fit.choices import choose_for_labels
@@ -14,12 +14,9 @@ from subgraft.experiments.fit.session import FitRequest, FitSession, PreparedFit
 from subgraft.experiments.fit.tokenization_report import measure_lines
 from subgraft.experiments.session import Session
 from subgraft.modeling.heads import require_head_class
-from subgraft.modeling.tokenizers import checkpoint_languages
+from subgraft.modeling.tokenizers import UNDETERMINED, checkpoint_languages
 from subgraft.subwords.vocabulary.learn import kind_like
 from subgraft.training.understanding.registry import LABELLED_TASKS
-
-# Of a model whose files name no language: ISO 639's code for an undetermined one.
-UNKNOWN = "und"
 
 
 class LabelFit(FitSession):
@@ -32,9 +29,11 @@ class LabelFit(FitSession):
 
     def _task_languages(self, request: FitRequest) -> Languages:
         languages = request.languages or checkpoint_languages(request.model.directory)
-        source = languages.source if languages else UNKNOWN
+        source = languages.source if languages else UNDETERMINED
         if request.languages and request.languages.target != source:
-            raise UserError("labelled texts are in one language", where="--languages", hint=f"Give {source}-{source}.")
+            raise ArgumentError(
+                "labelled texts are in one language", where="languages", hint=f"Give {source}-{source}."
+            )
         self._examples = split_labelled(request.files[0], Languages(source=source, target=source))
         require_head_class(request.model.config, LABELLED_TASKS[self._examples.task].head)
         return Languages(source=source, target=source)

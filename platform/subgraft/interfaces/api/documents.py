@@ -64,7 +64,7 @@ def translate_documents(
             hint = "Give the model that was exported."
             raise UserError("an export to CTranslate2 translates no documents", where=str(path), hint=hint)
         model = load(model)
-    pair, bundle = (model.languages if languages is None else pair_of(languages)), model.bundle
+    pair, bundle = model.languages_for(None if languages is None else pair_of(languages)), model.bundle
     if "encoder" not in bundle.tokenizers:
         raise UserError("this model has no encoder, so it cannot translate")
     bundle.model.to(device())  # type: ignore[arg-type]

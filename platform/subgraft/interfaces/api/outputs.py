@@ -27,7 +27,7 @@ from subgraft.modeling.inference.ctranslate2_search import ExportedContinuer, Ex
 from subgraft.modeling.inference.prompts import ChatTemplate
 from subgraft.modeling.inference.search import Progress
 from subgraft.modeling.inference.write_text import Writer, written_for
-from subgraft.modeling.tokenizers import checkpoint_languages
+from subgraft.modeling.tokenizers import checkpoint_directions, languages_of, write_languages
 from subgraft.orchestration.store.outputs import new_directory
 from subgraft.pipeline.stages.continuation import continuer
 from subgraft.pipeline.stages.measurements import translator
@@ -43,11 +43,13 @@ class Model:
     bundle: the transformers model (`bundle.model`) and the tokenizer of each side (`bundle.tokenizers`).
     languages: those that it was made for, where its files say so.
     reports: after a transfer, by side, how the new tokens were initialised.
+    further_directions: those in addition to `languages`.
     """
 
     bundle: Bundle
     languages: Languages | None = None
     reports: Mapping[SideName, TransplantReport] = field(default_factory=dict)
+    further_directions: tuple[Languages, ...] = ()
 
     def __repr__(self) -> str:
         """Family, sizes and languages in one line."""
@@ -66,9 +68,18 @@ class Model:
         with new_directory(path_of("out", out)) as place:
             self.write(place)
 
+    def languages_for(self, requested: Languages | None) -> Languages | None:
+        """The requested languages, or else its own. Raises ArgumentError for those that it cannot be used for."""
+        return languages_of(self._directions, self.bundle.tokenizers.values(), requested)
+
+    @property
+    def _directions(self) -> tuple[Languages, ...]:
+        return (self.languages, *self.further_directions) if self.languages else ()
+
     def write(self, directory: Path) -> None:
         """Write its files into an existing directory."""
         self.bundle.save(directory)
+        write_languages(self._directions, directory)
         if self.reports:
             write_reports(self.reports, directory)
 
@@ -83,7 +94,8 @@ def load(model: Path | str) -> Model:
 
 def of_directory(directory: Path) -> Model:
     """The model of a directory in which `require_model` has found one."""
-    return Model(Bundle.load(directory), checkpoint_languages(directory))
+    directions = checkpoint_directions(directory)
+    return Model(Bundle.load(directory), directions[0] if directions else None, further_directions=directions[1:])
 
 
 def translate(
@@ -219,7 +231,7 @@ def _require_writer(family: Family, head: Head | None, where: str) -> None:
 
 
 def _generate_with_model(model: Model, request: _GenerationRequest) -> list[str]:
-    bundle, languages, settings = model.bundle, request.languages or model.languages, request.settings
+    bundle, languages, settings = model.bundle, model.languages_for(request.languages), request.settings
     _refuse_codes(request.texts, bundle.encoder)
     translates = "encoder" in bundle.tokenizers
     request.require_fitting(translates=translates)
@@ -227,7 +239,7 @@ def _generate_with_model(model: Model, request: _GenerationRequest) -> list[str]
         return translator(bundle, languages, settings)(request.texts, settings.batch_size, request.progress)
     if family_of(bundle.model).has_source:
         if request.chat:
-            raise UserError("this model writes for a source", where="--chat", hint="Leave it out.")
+            raise ArgumentError("this model writes for a source", where="chat", hint="Leave it out.")
         write = Writer(bundle, settings, request.max_tokens or bundle.max_positions)
         return written_for(write, source_read(bundle), request.texts, request.progress)
     answer = continuer(bundle, languages, settings, request.max_tokens, request.template(bundle.decoder))
@@ -236,6 +248,7 @@ def _generate_with_model(model: Model, request: _GenerationRequest) -> list[str]
 
 def _generate_with_export(directory: Path, request: _GenerationRequest) -> list[str]:
     exported, settings = ExportedModel.open(directory), request.settings
+    exported.languages_for(request.languages)
     _require_writer(exported.family, exported.head, request.where)
     beam, ratio, max_tokens = settings.beam, settings.max_length_ratio, request.max_tokens
     translates = "encoder" in exported.sides

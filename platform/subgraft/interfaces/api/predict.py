@@ -125,7 +125,7 @@ class PredictionModel(NamedTuple):
 
     def predictor(self, languages: Any = None) -> Predictor:
         if isinstance(self.source, Model):
-            return Predictor(self.source.bundle, languages or self.source.languages)
+            return Predictor(self.source.bundle, self.source.languages_for(languages))
         return Predictor.load(self.source, languages)
 
 

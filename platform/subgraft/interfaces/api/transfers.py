@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -90,7 +91,7 @@ def transfer(
         for side, tokenizer in target.items()
     }
     result = transfer_bundle(bundle, target, initialiser)
-    return Model(result.bundle, old.languages, result.reports)
+    return replace(old, bundle=result.bundle, reports=result.reports)
 
 
 def with_new_languages(bundle: Bundle, languages: Mapping[str, str], seed: int) -> Bundle:
@@ -139,7 +140,7 @@ def _mapping(mapping: str, atoms: int | None, ridge: float | None) -> DonorMappi
 def _copy(model: Model) -> Model:
     """A copy, as the transfer modifies its model."""
     bundle = model.bundle
-    return Model(Bundle(copy.deepcopy(bundle.model), bundle.encoder, bundle.decoder), model.languages)
+    return replace(model, bundle=replace(bundle, model=copy.deepcopy(bundle.model)), reports={})
 
 
 def check_method(method: Method) -> None:

@@ -67,9 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()  # here a full disk, or a reader that has exited, can still be reported
         return code or 0
     except SubgraftError as raised:
-        error = raised
-        if isinstance(raised, ArgumentError) and raised.where in vars(parsed):
-            error = raised.as_option()
+        error = raised.as_options(vars(parsed)) if isinstance(raised, ArgumentError) else raised
         say(f"subgraft: {error}", to=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt as stop:

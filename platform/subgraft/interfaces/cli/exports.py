@@ -147,11 +147,11 @@ def _publication(arguments: argparse.Namespace, model: str) -> Publication:
     """The facts about the model: from the arguments, its files, and the registry if it is registered."""
     from subgraft.modeling.exporting.publishing import Publication
     from subgraft.modeling.hub import require_model
-    from subgraft.modeling.tokenizers import checkpoint_languages
+    from subgraft.modeling.tokenizers import languages_at
     from subgraft.orchestration.tracking.model_registry import CARD, SCHEME, Registry
 
     directory = require_model(model)
-    languages = arguments.languages or checkpoint_languages(directory)
+    languages = languages_at(directory, arguments.languages)
     known = Publication(arguments.name, arguments.licence, arguments.base_model, languages)
     if not arguments.model.startswith(SCHEME):
         return known

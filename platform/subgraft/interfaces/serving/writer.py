@@ -21,7 +21,7 @@ from subgraft.modeling.hub import require_model
 from subgraft.modeling.inference.complete import Completer, ExportedCompleter, TorchCompleter
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
 from subgraft.modeling.inference.ctranslate2_search import ExportedTranslator, engine
-from subgraft.modeling.tokenizers import checkpoint_directions, checkpoint_languages
+from subgraft.modeling.tokenizers import checkpoint_directions, languages_at
 from subgraft.pipeline.stages.measurements import translator
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.setup import device
@@ -77,7 +77,7 @@ def open_model(model: str, languages: Languages | None, beam: int) -> Iterator[S
         if not is_exported(directory):
             directory = require_model(model)
             directions = () if languages else checkpoint_directions(directory)
-            languages = languages or checkpoint_languages(directory)
+            languages = languages_at(directory, languages)
             bundle = Bundle.load(directory)
             if head_of(bundle.model) is not None:
                 yield Predictor(bundle, languages, model)
@@ -98,6 +98,8 @@ def open_model(model: str, languages: Languages | None, beam: int) -> Iterator[S
                 return
             directory = Path(folder)
         exported = ExportedModel.open(directory)
+        if is_exported(Path(model)):
+            languages = exported.languages_for(languages)
         if exported.head is not None:
             yield Predictor.load(directory, languages)
             return
@@ -108,10 +110,9 @@ def open_model(model: str, languages: Languages | None, beam: int) -> Iterator[S
         translator_of = partial(
             ExportedTranslator, exported, beam=beam, max_length_ratio=ratio, running=engine(exported)
         )
-        direction = languages or exported.settings.languages
         by_name = {pair.name: translator_of(languages=pair) for pair in _several(directions)}
         write = translator_of(languages=languages)
-        yield Writer("CTranslate2", exported.encoder, exported.decoder, write, direction, by_name)
+        yield Writer("CTranslate2", exported.encoder, exported.decoder, write, languages, by_name)
 
 
 def _several(directions: Sequence[Languages]) -> Sequence[Languages]:

@@ -35,7 +35,7 @@ from subgraft.modeling.inference.ctranslate2_search import (
 from subgraft.modeling.inference.int8_products import choose_library
 from subgraft.modeling.inference.search import end_tokens
 from subgraft.modeling.load import load_model
-from subgraft.modeling.tokenizers import checkpoint_languages, load_tokenizers, save_tokenizers
+from subgraft.modeling.tokenizers import languages_at, load_tokenizers, save_tokenizers
 
 USE_TRANSFORMERS = (
     "transformers can: write `engine: transformers` under evaluation, and `dev_engine: transformers` under finetune or "
@@ -80,9 +80,9 @@ def export_ctranslate2(
         choose_library()
     require_ctranslate2()
     directory = require_model(model)
+    languages = languages_at(directory, languages)
     tokenizers = load_tokenizers(directory)
     bundle = Bundle.of_sides(load_model(directory, torch.float32), tokenizers)
-    languages = languages or checkpoint_languages(directory)
     if head_of(bundle.model) is not None:
         require_head_of_transformers(bundle.model, str(model))
         settings = ExportSettings(model=_stored_config(bundle.model), languages=languages, quantization=quantization)

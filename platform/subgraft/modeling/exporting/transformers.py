@@ -32,7 +32,7 @@ from subgraft.modeling.hub import require_model
 from subgraft.modeling.inference.search import end_tokens
 from subgraft.modeling.load import save_without_tokenizers
 from subgraft.modeling.sides import replace_tables, shares_table, side
-from subgraft.modeling.tokenizers import checkpoint_languages
+from subgraft.modeling.tokenizers import languages_at
 from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_spec import select_tokens
@@ -73,17 +73,18 @@ def export_transformers(model: Path | str, out: Path, languages: Languages | Non
             for the vocabularies, or the model is a language model with a source.
     """
     directory = require_model(model)
+    languages = languages_at(directory, languages)
     bundle = Bundle.load(directory)
     if family_of(bundle.model).has_source:
         hint = "`subgraft generate` writes with it."
         raise UserError("transformers has no class for a language model with a source", where=str(model), hint=hint)
     require_head_of_transformers(bundle.model, str(model))
     bundle = replace(bundle, model=family_of(bundle.model).for_transformers(bundle.model))
-    bundle, loading = write_tokenizers(bundle, out, languages or checkpoint_languages(directory))
+    bundle, loading = write_tokenizers(bundle, out, languages)
     save_without_tokenizers(bundle.model, out)
     config = json.loads((out / "config.json").read_text(encoding="utf-8"))
     if is_headed(bundle.model):
-        _require_same_pairs(bundle, bundle.input_layout(languages or checkpoint_languages(directory)), out)
+        _require_same_pairs(bundle, bundle.input_layout(languages), out)
     elif "encoder" not in bundle.tokenizers and family_of(bundle.model).generates:
         _require_same_texts(bundle, bundle.sequence_format(None), out)
     return loading._replace(model_code="auto_map" in config)

@@ -115,7 +115,7 @@ def _not_native(sides: Sequence[str]) -> UserError:
     return UserError(
         f"transformers reads the two vocabularies of a Marian from SentencePiece models alone, and the {named} "
         "vocabulary cannot be written as one",
-        hint="Learn it with --kind unigram or bpe and --like MODEL. `subgraft generate` and `export --to ctranslate2` "
+        hint="Learn it of kind unigram or bpe, like this model. `subgraft generate` and `export --to ctranslate2` "
         "take this model as it is.",
     )
 

@@ -196,6 +196,12 @@ def target_language_prefix(source: Tokenizer, languages: Languages | None, mark:
     return (language_code(source, configured_languages(languages, source).target),)
 
 
+def is_same_language(one: str, other: str) -> bool:
+    """Whether two codes name one language, as `en`, `en_XX` and eng_Latn do; regions and scripts are not compared."""
+    first, second = (code.replace("-", "_").split("_")[0].lower() for code in (one, other))
+    return second in same_language(first)
+
+
 def same_language(code: str) -> frozenset[str]:
     """All codes of a language: {fr, fra} for `fr`; only the code itself if it is unknown."""
     return frozenset({code}).union(*(codes for codes in _LANGUAGE_CODES if code in codes))

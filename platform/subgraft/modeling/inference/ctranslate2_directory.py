@@ -18,7 +18,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import Settings, SideName
 from subgraft.modeling.bundle import DEFAULT_MAX_LENGTH
 from subgraft.modeling.families import Family, Head, SequenceFormat, family_of, head_in
-from subgraft.modeling.tokenizers import tokenizers_at
+from subgraft.modeling.tokenizers import languages_of, tokenizers_at
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 SETTINGS = "subgraft.json"
@@ -101,6 +101,11 @@ class ExportedModel:
     def has_ended(self, tokens: Sequence[int]) -> bool:
         """Whether an output contains an end token."""
         return any(token in tokens for token in self.ends)
+
+    def languages_for(self, requested: Languages | None) -> Languages | None:
+        """The requested languages, or else its own. Raises ArgumentError for those that it cannot be used for."""
+        known = () if self.settings.languages is None else (self.settings.languages,)
+        return languages_of(known, (self.encoder, self.decoder), requested)
 
     def sequence_format(self, languages: Languages | None = None) -> SequenceFormat:
         """The special tokens of its sequences, by default for the languages that it was exported for."""

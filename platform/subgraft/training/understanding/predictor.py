@@ -14,7 +14,7 @@ from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
 from subgraft.modeling.inference.ctranslate2_encoder import load_exported_head
-from subgraft.modeling.tokenizers import checkpoint_languages
+from subgraft.modeling.tokenizers import languages_at
 from subgraft.training.objectives.whole_examples import BATCH_TOKENS
 from subgraft.training.setup import device
 from subgraft.training.understanding.inputs import TextEncoder
@@ -59,8 +59,8 @@ class Predictor:
         """The model of a directory, which may be an export. Raises UserError as the constructor does."""
         if is_exported(directory):
             exported = ExportedModel.open(directory)
-            return cls(load_exported_head(exported), languages or exported.settings.languages, str(directory))
-        return cls(Bundle.load(directory), languages or checkpoint_languages(directory), str(directory))
+            return cls(load_exported_head(exported), exported.languages_for(languages), str(directory))
+        return cls(Bundle.load(directory), languages_at(directory, languages), str(directory))
 
     @property
     def labels(self) -> Sequence[str]:
