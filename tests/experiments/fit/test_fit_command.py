@@ -132,6 +132,21 @@ def test_a_fit_that_is_refused_after_its_files_are_written_leaves_nothing(
     assert sorted(here.rglob("*")) == before
 
 
+def test_exchanged_and_equal_files_are_noticed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    exchanged = "the texts fit the model the other way round"
+    assert main([*FIT, "--plan"]) == 0
+    assert exchanged not in capsys.readouterr().out
+    command = ["fit", "model", "--languages", "en-de", "--quick", "--plan", "--pairs"]
+    assert main([*command, "text.de", "text.en", "--out", "other"]) == 0
+    assert exchanged in capsys.readouterr().out
+    assert main([*command, "text.en", "text.en", "--out", "same"]) == 2
+    assert "--pairs: both sides are the same text" in capsys.readouterr().err and not (here / "same").exists()
+    lines = (here / "text.de").read_text().splitlines()
+    (here / "half.en").write_text("\n".join([*lines[:250], *english(150, 7)]) + "\n")
+    assert main([*command, "half.en", "text.de", "--out", "half"]) == 0
+    assert "250 of 400 pairs have the same text on both sides" in capsys.readouterr().out
+
+
 def test_a_model_that_names_no_languages_needs_them(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert here and main([word for word in FIT if word not in ("--languages", "en-de")]) == 2
     message = capsys.readouterr().err

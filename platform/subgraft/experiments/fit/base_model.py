@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from subgraft.base.errors import UserError
+from subgraft.base.errors import ArgumentError, UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.domains import MEAN_OF_CODES
 from subgraft.config.settings_base import SideName, VocabularyKind
+from subgraft.evaluation.reporting.numbers import percent
 from subgraft.modeling.families import MissingCodeError, SequenceFormat, family_of, head_in, require_marked_targets
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.tokenizers import checkpoint_languages, load_tokenizers, with_languages
@@ -19,6 +20,9 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 # Objectives of published checkpoints, the most specific to a family first.
 _USUAL_OBJECTIVES = ("translation", "denoising", "permutation", "masked", "causal")
+# Pairs whose direction is judged, and the share of tokens below which they seem to be exchanged. Unknown tokens, which
+# may cover many characters, count as several.
+SAMPLE, EXCHANGED, UNKNOWN_COST = 1000, 0.9, 5
 
 
 @dataclass(frozen=True)
@@ -101,10 +105,40 @@ class BaseModelFacts:
             new[error.language] = MEAN_OF_CODES
             return self._format(pair, new)
 
+    def warnings_about(self, pairs: Sequence[tuple[str, str]]) -> list[str]:
+        """Signs that pairs are not a text and its translation, or are in the other direction, one a line.
+
+        The direction shows where the sides have vocabularies of their own: the exchanged texts need fewer tokens.
+        Raises ArgumentError if both sides of all pairs are equal.
+        """
+        equal = sum(source == target for source, target in pairs)
+        if equal == len(pairs) > 0:
+            hint = "Line N of one file must be the translation of line N of the other."
+            raise ArgumentError("both sides are the same text", where="pairs", hint=hint)
+        warnings = []
+        if 2 * equal > len(pairs):
+            warnings.append(f"[warning]  {equal:,} of {len(pairs):,} pairs have the same text on both sides")
+        encoder, decoder = self.tokenizers["encoder"], self.tokenizers["decoder"]
+        sources, targets = zip(*pairs[:: max(1, len(pairs) // SAMPLE)], strict=True) if pairs else ((), ())
+        as_named = _cost(encoder, sources) + _cost(decoder, targets)
+        exchanged = _cost(encoder, targets) + _cost(decoder, sources)
+        if encoder.fingerprint != decoder.fingerprint and exchanged < EXCHANGED * as_named:
+            warnings.append(
+                "[warning]  the texts fit the model the other way round: its vocabularies cut them into "
+                f"{percent(1 - exchanged / as_named)} fewer tokens if source and target are exchanged"
+            )
+        return warnings
+
     def languages(self, requested: Languages | None) -> Languages:
         """The requested languages, or else those that the model's files name. Raises UserError if there are neither."""
         languages = requested or checkpoint_languages(self.directory)
         if languages is None:
-            hint = "Give --languages SOURCE-TARGET, as in en-fr; of models with language codes as in en_XX-fr_XX."
-            raise UserError("the model does not say what languages it is for", where=self.name, hint=hint)
+            hint = "Name them by `languages`: en and fr, or en_XX and fr_XX of models with such codes."
+            raise ArgumentError("the model does not say what languages it is for", where="languages", hint=hint)
         return languages
+
+
+def _cost(tokenizer: Tokenizer, texts: Sequence[str]) -> int:
+    """The tokens of texts, where unknown ones count more."""
+    unknown = tokenizer.special.get("unk", -1)
+    return sum(len(ids) + (UNKNOWN_COST - 1) * ids.count(unknown) for ids in tokenizer.encode_batch(texts))

@@ -314,6 +314,8 @@ class Fit(FitSession):
                 f"{len(text.train):,} to train on, {len(text.dev):,} dev, {len(text.test):,} test{empty}"
             )
             self._say(text.summary)
+            for warning in self._request.model.warnings_about(documents.pairs):
+                self._say(warning)
         return dict(zip(directions, splits, strict=True))
 
 
