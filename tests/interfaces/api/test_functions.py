@@ -14,6 +14,8 @@ from safetensors.torch import load_file
 
 import subgraft
 from finished import gpt2_bundle, mbart_bundle, separate_bundle
+from subgraft.config.experiment import Experiment
+from subgraft.interfaces.api.experiments import lengths_for
 from subgraft.interfaces.api.outputs import Model, features_in, generate
 from subgraft.interfaces.api.vocabularies import Text, capacities, text_lines
 from subgraft.interfaces.cli import main
@@ -233,3 +235,9 @@ def test_a_saved_model_has_the_rows_that_were_made(marian: Path, tmp_path: Path)
     rows = load_file(tmp_path / "fitted" / "model.safetensors")
     state = fitted.bundle.model.state_dict()
     assert rows and all(torch.equal(tensor, state[name]) for name, tensor in rows.items())
+
+
+def test_sequences_of_a_generator_s_training_fit_the_model(marian: Path) -> None:
+    lengths = lengths_for(str(marian))
+    assert lengths["network_training"] == lengths["generator_training"] == {"max_length": 40}
+    assert lengths.keys() <= Experiment.model_fields.keys()

@@ -124,7 +124,7 @@ def stopped_after(config: Path, overrides: Sequence[str], stop_after: str) -> li
     if not updates:
         update = last_checkpoint_update(session.store, in_order([session.pipeline.report]))
         if update is None:
-            hint = f"Give a number of updates, as in --stop-after {section}=1000."
+            hint = f"Give a number of updates, as in {section}=1000."
             raise UserError("no unfinished training of it has a checkpoint", where=section, hint=hint)
         updates = str(update)
     return [*overrides, f"{section}.stop_after={updates}"]
@@ -195,11 +195,24 @@ def train_generator(
             },
             "downstream": {"corpus": "upstream"},
             "systems": [{"name": NAME, "initialiser": kind} | ({"generator_steps": steps} if steps else {})],
+            **lengths_for(str(checkpoint)),
         },
         NAME,
     )
     store_step(experiment, lambda pipeline: pipeline.generator_of(pipeline.experiment.systems[0]), out, Terminal())
     return out
+
+
+def lengths_for(model: str) -> dict[str, dict[str, int]]:
+    """Settings that shorten all sequences to what a model accepts, as nobody who trains a generator can set them."""
+    from subgraft.experiments.fit.configuration import USUAL_LENGTH
+    from subgraft.modeling.families import family_of
+    from subgraft.modeling.hub import read_config, require_model
+
+    config = read_config(require_model(model))
+    limit = family_of(config).position_limit(config)
+    trainings = ("finetune", "generator_training", "network_training")
+    return {} if limit is None or limit >= USUAL_LENGTH else {name: {"max_length": limit} for name in trainings}
 
 
 def _files(pairs: tuple[Path | str, Path | str] | None, text: Path | str | None) -> list[str]:
