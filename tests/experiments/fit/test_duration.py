@@ -20,9 +20,9 @@ def test_a_busy_machine_is_reported_with_what_an_idle_one_takes_and_a_smaller_bu
     assert "54 min 00 s" in first
     assert "the machine is busy (load " in busy and "on 2 cores" in busy and "3.0 times slower" in busy
     assert busy.endswith("about 18 min 00 s")
-    assert "--quick" in less and less.endswith("about 9 min 00 s"), "one of three seeds, half the updates"
+    assert "a quick fit" in less and less.endswith("about 9 min 00 s"), "one of three seeds, half the updates"
     *_, less = Duration(0.9 * HOUR, slowdown=3.0).describe(2, 2, quick=True)
-    assert "finetune.max_steps" in less and "--quick" not in less
+    assert "finetune.max_steps" in less and "quick" not in less
 
 
 def test_a_long_fit_offers_a_smaller_budget_too() -> None:

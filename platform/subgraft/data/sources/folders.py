@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from subgraft.base import json_io
-from subgraft.base.errors import UserError
+from subgraft.base.errors import ArgumentError, UserError
 from subgraft.config.corpora import CorpusSource
 from subgraft.config.settings_base import Split
 from subgraft.config.source_files import PlainTexts, RecordField, RecordFiles, VerseFiles
@@ -65,7 +65,7 @@ def restrict_to(source: CorpusSource, languages: Sequence[str]) -> CorpusSource:
 def _select(known: Mapping[str, T], names: Sequence[str]) -> dict[str, T]:
     for name in names:
         if name not in known:
-            raise UserError(f"no text '{name}'", where="--languages", hint=f"There is: {', '.join(known)}.")
+            raise ArgumentError(f"no text '{name}'", where="languages", hint=f"There is: {', '.join(known)}.")
     return {name: known[name] for name in names}
 
 

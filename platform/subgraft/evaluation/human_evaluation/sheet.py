@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from subgraft.base.errors import UserError
+from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.files import make_private, require_path
 
 FORMAT = 1
@@ -118,10 +118,10 @@ class Form:
     def __post_init__(self) -> None:
         names = [*COLUMNS, *self.questions]
         if not self.questions or not all(question.strip() for question in self.questions):
-            raise UserError("a question is empty", where="--question")
+            raise ArgumentError("a question is empty", where="questions")
         if len(set(names)) < len(names):
-            raise UserError(
-                "two columns would have one name", where="--question", hint=f"They are: {', '.join(names)}."
+            raise ArgumentError(
+                "two columns would have one name", where="questions", hint=f"They are: {', '.join(names)}."
             )
 
 
@@ -152,7 +152,7 @@ def blind(material: Material, form: Form, items: int | None, seed: int) -> tuple
     count = min(available, 125) if items is None else items
     if count > available:
         hint = "Evaluations write as many for a class as evaluation.speed_sentences says."
-        raise UserError(f"{count} items are requested, but only {available} exist", where="--items", hint=hint)
+        raise ArgumentError(f"{count} items are requested, but only {available} exist", where="items", hint=hint)
     sampled = sorted(generator.sample(range(available), count))
     keys = iter(generator.sample(range(16**8), len(by_system) * count))
     origins: dict[str, TextOrigin] = {}

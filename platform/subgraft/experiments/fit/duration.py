@@ -55,7 +55,7 @@ class Duration(NamedTuple):
         if quick:
             return "for less: copy fit.yaml, lower finetune.max_steps and evaluate_at, and give it to `subgraft run`"
         share = QUICK_STEPS * len(QUICK_SEEDS) / len(SEEDS)
-        return f"for less: --quick, with one seed and half the updates, takes about {duration(share * self.seconds)}"
+        return f"for less: a quick fit (one seed, half the updates) takes about {duration(share * self.seconds)}"
 
 
 class TimedUpdate(NamedTuple):

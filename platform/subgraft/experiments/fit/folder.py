@@ -39,16 +39,16 @@ class Folder:
     def require(self, identity: Mapping[str, object]) -> None:
         """Raises UserError if the folder has other contents, such as another fit. Writes nothing."""
         if self.out.exists() and not self.out.is_dir():
-            raise UserError("a folder was expected, this is a file", where=str(self.out), hint="Give another --out.")
+            raise UserError("a folder was expected, this is a file", where=str(self.out), hint="Give another folder.")
         if not self.out.exists() or all(path.name.startswith(PREFIX) for path in self.out.iterdir()):
             return
         earlier = object_in(self.out / IDENTITY)
         if not earlier:
-            hint = "Give another --out: an absent or empty folder, or that of the same fit."
+            hint = "Give an absent or empty folder, or that of the same fit."
             raise UserError("is not empty, and no fit of a model", where=str(self.out), hint=hint)
         if differing := [name for name, value in identity.items() if earlier.get(name) != value]:
             message = f"holds another fit, with another {' and '.join(differing)}"
-            raise UserError(message, where=str(self.out), hint="Give another --out, or what that fit was started with.")
+            raise UserError(message, where=str(self.out), hint="Give another folder, or what it was fitted with.")
 
     def claim(self, identity: Mapping[str, object]) -> None:
         """Create the folder, and mark it as this fit's."""
@@ -60,7 +60,7 @@ class Folder:
 
     @contextmanager
     def undone_if_refused(self) -> Iterator[None]:
-        """Removes at a UserError what was written since: a new folder is then open to another command."""
+        """At a UserError, removes the files that are new: another command can then use the folder."""
         present = self.out.exists()
         used = (self.out / IDENTITY).exists()
         try:

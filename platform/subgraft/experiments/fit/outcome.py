@@ -255,4 +255,4 @@ def _seed_caveat(compared: Mapping[str, Comparison]) -> str:
     seeds = min((comparison.seeds for comparison in compared.values()), default=FEWEST_SEEDS)
     if seeds >= FEWEST_SEEDS:
         return ""
-    return f" Whether other seeds would agree is not known: that takes {FEWEST_SEEDS}, as a fit without --quick has."
+    return f" Whether other seeds would agree is not known: that takes {FEWEST_SEEDS}, as a fit has that is not quick."

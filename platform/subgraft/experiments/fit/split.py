@@ -14,7 +14,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from subgraft.base.errors import UserError
+from subgraft.base.errors import ArgumentError
 from subgraft.config.corpora import Cleaning
 from subgraft.data.text import reading
 from subgraft.data.text.cleaning import RULES, clean, digests, dropped_in_words, near_copies_in_words, strip
@@ -78,9 +78,9 @@ def _parallel(source: Path, target: Path) -> Iterator[Pair]:
             first, second = strip(sides, Counter())
             yield first, second
     if counts[0] != counts[1]:
-        raise UserError(
+        raise ArgumentError(
             f"{source} has {counts[0]:,} lines and {target} {counts[1]:,}",
-            where="--pairs",
+            where="pairs",
             hint="Line N of one file must be the translation of line N of the other.",
         )
 
@@ -165,9 +165,9 @@ def held_out_size(examples: int, maximum: int) -> int:
 
 def _require(number: int, kind: str, minimum: int) -> None:
     if number < minimum:
-        raise UserError(
+        raise ArgumentError(
             f"{number:,} {kind}: a fit needs {minimum:,} or more",
-            where="--pairs",
+            where="pairs",
             hint=f"{FEWEST_HELD_OUT} are held out as dev and as test set each, {FEWEST_TRAINING} are trained on.",
         )
 
@@ -219,5 +219,5 @@ def read_text(paths: Sequence[Path], pairs: Split, cleaning: Cleaning) -> Target
     lines = tuple(line for (line,) in clean(rows, cleaning, held_out, counts, (0,), seen))
     text = TargetText(lines, counts)
     if not lines:
-        raise UserError(f"nothing is left of the text ({text.summary})", where="--text")
+        raise ArgumentError(f"nothing is left of the text ({text.summary})", where="text")
     return text

@@ -197,7 +197,7 @@ def _require_directions(
     if count == 1 and len(languages) < 2:
         return ()
     if len(languages) != count:
-        hint = "Give --languages for each --pairs, in the same order."
+        hint = "Give `languages` for each of `pairs`, in the same order."
         expected = f"{count} pair{'s' * (count > 1)} of languages"
         raise ArgumentError(f"expected {expected}, found {len(languages)}", where="languages", hint=hint)
     names = [pair.name for pair in languages]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from subgraft.base.errors import UserError
+from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.files import require_path
 from subgraft.evaluation.human_evaluation.answers import read_answers
 from subgraft.evaluation.human_evaluation.ratings import Ratings, rate
@@ -52,9 +52,9 @@ def make_sheets(
     """
     form = Form(tuple(questions), most)
     if require_path(key).absolute().is_relative_to(out.absolute()):
-        hint = "Judges get the whole directory. Give another --key."
-        raise UserError("the key would lie among the sheets", where=str(key), hint=hint)
-    require_absent(key, "--key")
+        hint = "Judges get the whole directory. Name a file outside it."
+        raise ArgumentError("the key would lie among the sheets", where="key", hint=hint)
+    require_absent(key)
     answer_key, texts = blind(_material(report_of(run, overrides), systems), form, items, seed)
     with new_directory(out) as staged:
         write_sheets(staged, answer_key, texts, judges)
@@ -75,7 +75,9 @@ def _material(report: Path, systems: Sequence[str]) -> Material:
     recipe = record["recipe"]
     names = list(dict.fromkeys(system["name"] for system in recipe["systems"]))
     if unknown := [name for name in systems if name not in names]:
-        raise UserError(f"the run has no system '{unknown[0]}'", where="--system", hint=f"It has: {', '.join(names)}.")
+        raise ArgumentError(
+            f"the run has no system '{unknown[0]}'", where="systems", hint=f"It has: {', '.join(names)}."
+        )
     outputs, directory = [], report
     for system in recipe["systems"]:
         if system["name"] in (systems or names):

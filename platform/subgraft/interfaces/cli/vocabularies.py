@@ -52,14 +52,13 @@ def add_to(commands: Commands) -> None:
     learning.set_defaults(command=learn)
     _add_changes(group)
     comparing = group.add_parser("compare", help="show the subword gap between two vocabularies")
-    comparing.add_argument("upstream", help=f"{MODEL_HELP}, or a vocabulary's directory")
-    comparing.add_argument("downstream", type=Path, help="a vocabulary or model directory")
-    comparing.add_argument(
-        "--text", type=Path, metavar="FILE", help="text in which to count tokens and compare segmentations"
-    )
-    comparing.add_argument(
-        "--words", type=whole_number(0), default=20, help="number of over-segmented words to show (default 20)"
-    )
+    either = f"{MODEL_HELP}, whose decoder's vocabulary it is, or a vocabulary's directory"
+    comparing.add_argument("upstream", metavar="OLD", help=f"the old vocabulary: {either}")
+    comparing.add_argument("downstream", metavar="NEW", help="the new one, likewise")
+    text = "one file; counts the tokens of both in it, and shows the words that the old one cuts into the most"
+    comparing.add_argument("--text", type=Path, metavar="FILE", help=text)
+    words = "number of those words (default 20)"
+    comparing.add_argument("--words", type=whole_number(0), default=20, help=words)
     comparing.set_defaults(command=compare)
     _add_embed(group)
     _add_allocations(group)

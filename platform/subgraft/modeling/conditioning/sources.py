@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subgraft.base.errors import UserError
+from subgraft.base.errors import ArgumentError, UserError
 from subgraft.config.conditioning import SourceName
 from subgraft.data.text.corpus import Corpus, class_labels
 from subgraft.data.text.encoded import encode
@@ -87,8 +87,8 @@ class FeatureSource:
         if not isinstance(values, Features):
             for index, rows in enumerate(values):
                 if not isinstance(rows, np.ndarray):
-                    hint = "Give matrices, or a safetensors file of them (--features)."
-                    raise UserError("this model reads features, not text", hint=hint)
+                    hint = "Give matrices, or a safetensors file of them (`features`)."
+                    raise ArgumentError("this model reads features, not text", hint=hint)
                 self._check_shape(index, rows.shape)
                 if not np.isfinite(rows).all():
                     raise UserError(f"features of example {index} contain NaN or infinity")

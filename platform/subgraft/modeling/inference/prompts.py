@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import tokenizers
 
-from subgraft.base.errors import UserError
+from subgraft.base.errors import ArgumentError, UserError
 from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_description import ROLES
@@ -38,8 +38,8 @@ class ChatTemplate:
             named = {one.get("name"): one.get("template") for one in template if isinstance(one, dict)}
             template = named.get("default")
         if not isinstance(template, str):
-            hint = "Leave --chat out: each line is then continued as it stands."
-            raise UserError("this model's tokenizer has no chat template", where=where, hint=hint)
+            hint = "Leave `chat` out: each line is then continued as it stands."
+            raise ArgumentError("this model's tokenizer has no chat template", where=where, hint=hint)
         return cls(tokenizer, template)
 
     def ids(self, turns: Sequence[Turn], room: int) -> list[list[int]]:
@@ -113,7 +113,7 @@ class ChatTemplate:
         try:
             result: Any = render_jinja_template([_messages(turn)], chat_template=self.template, **named)
         except (TemplateError, ImportError, TypeError, ValueError, ArithmeticError, LookupError) as error:
-            raise UserError(f"the chat template cannot be used: {error}", where="--chat") from error
+            raise ArgumentError(f"the chat template cannot be used: {error}", where="chat") from error
         rendered, marks = result
         return str(rendered[0]), list(marks[0]) if mark_answers else []
 

@@ -38,13 +38,13 @@ def new_file(out: Path) -> Iterator[Path]:
 def require_empty_directory(out: Path) -> None:
     """Raises UserError if `out` exists and is not an empty directory: before long work rather than after it."""
     if require_path(out).exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError("exists and is not an empty directory", where=str(out), hint="Give another --out.")
+        raise UserError("exists and is not an empty directory", where=str(out), hint="Give another directory.")
 
 
-def require_absent(out: Path, option: str = "--out") -> None:
-    """Raises UserError if `out` exists: before long work rather than after it. `option` is named in the hint."""
+def require_absent(out: Path) -> None:
+    """Raises UserError if `out` exists: before long work rather than after it."""
     if require_path(out).exists():
-        raise UserError("exists already", where=str(out), hint=f"Give another {option}.")
+        raise UserError("exists already", where=str(out), hint="Name another file.")
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def _staged(out: Path) -> Iterator[Path]:
     """A path on the disk of `out` that is renamed to `out` at the end; only then missing parents are created."""
     nearest = next(parent for parent in out.absolute().parents if parent.exists())
     if not nearest.is_dir():
-        raise UserError("a folder was expected, this is a file", where=str(nearest), hint="Give another --out.")
+        raise UserError("a folder was expected, this is a file", where=str(nearest), hint="Give another directory.")
     try:
         with unfinished_folder(nearest) as folder, _naming_full_disk(out):
             staged = folder / out.name

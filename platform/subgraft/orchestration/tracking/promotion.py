@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from subgraft.base.errors import OperationalError, UserError
+from subgraft.base.errors import ArgumentError, OperationalError, UserError
 from subgraft.base.files import file_digest
 from subgraft.data.text import reading
 from subgraft.evaluation.metrics.scores import check_parallel, signature
@@ -43,7 +43,7 @@ class Requirement:
         """Raises UserError if no difference, however large, could pass."""
         if self.level * (self.samples + 1) <= 1:
             message = f"with {self.samples:,} samples no p-value is below {self.level:g}"
-            raise UserError(message, where="--level", hint="Ask for more --samples, or a higher level.")
+            raise ArgumentError(message, where="level", hint="Ask for more `samples`, or a higher level.")
 
 
 @dataclass(frozen=True, slots=True)

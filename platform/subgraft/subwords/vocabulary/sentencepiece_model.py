@@ -81,7 +81,7 @@ def convert(model: bytes) -> tokenizers.Tokenizer:
     if kind not in (UNIGRAM, BPE) or proto.trainer_spec.treat_whitespace_as_suffix:
         raise UserError(
             "only unigram and BPE models of SentencePiece that mark a word's beginning can be used",
-            hint="Learn the vocabulary again with --kind unigram or --kind bpe.",
+            hint="Learn the vocabulary again, of kind unigram or bpe.",
         )
     tokenizer = tokenizers.Tokenizer(_unigram(proto) if kind == UNIGRAM else _bpe(proto))
     tokenizer.normalizer = _normalizer(proto.normalizer_spec)
