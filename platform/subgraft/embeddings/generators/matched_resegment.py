@@ -114,7 +114,7 @@ class MatchedResegmenter:
     """Re-segments sentences with `rate` simulated tokens per token, if the sentence has similar parts."""
 
     def __init__(self, tokenizer: Tokenizer, profiles: Sequence[TokenProfile], rate: float) -> None:
-        self._entries = tokenizer.entries
+        self._entries = tokenizer.word_entries
         self._size = len(tokenizer)
         self._profiles = profiles
         self._rate = rate

@@ -59,7 +59,7 @@ class Resegmenter:
 
     def __init__(self, tokenizer: Tokenizer, settings: ResegmentationSettings) -> None:
         self.settings = settings
-        self._entries = tokenizer.entries
+        self._entries = tokenizer.word_entries
         self._ids = tokenizer.ids
         self._size = len(tokenizer)
 

@@ -14,7 +14,7 @@ from typing import Any
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.families.piece_numbering import read_numbering, tokenizer_with_ids
-from subgraft.subwords.vocabulary.as_sentencepiece import as_sentencepiece
+from subgraft.subwords.vocabulary.as_sentencepiece import as_sentencepiece, normalised_symbols
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 _ROLES = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
@@ -77,7 +77,10 @@ def save(encoder: Tokenizer, decoder: Tokenizer, directory: Path, settings: Mapp
     if separate:
         _write_json(directory / "target_vocab.json", _numbering(decoder))
     roles = {f"{role}_token": encoder.pieces[encoder.special[role]] for role in _common_roles(encoder, decoder)}
-    plain = {"tokenizer_class": "MarianTokenizer", "separate_vocabs": separate, "clean_up_tokenization_spaces": False}
+    plain: dict[str, Any] = {"tokenizer_class": "MarianTokenizer"}
+    plain |= {"separate_vocabs": separate, "clean_up_tokenization_spaces": False}
+    if symbols := _written_symbols(encoder):
+        plain["added_tokens_decoder"] = symbols
     _write_json(directory / "tokenizer_config.json", {**plain, **roles, **settings})
     return True
 
@@ -107,7 +110,16 @@ def _sentencepiece_model(tokenizer: Tokenizer) -> bytes | None:
     """The SentencePiece model of a side; None if it has none, or if its special tokens are not Marian's."""
     if any(_spelling(tokenizer, role) != _ROLES[f"{role}_token"] for role in _NEEDED):
         return None
-    return tokenizer.sentencepiece_model or as_sentencepiece(tokenizer)
+    own = None if tokenizer.symbols else tokenizer.sentencepiece_model
+    return own or as_sentencepiece(tokenizer)
+
+
+def _written_symbols(tokenizer: Tokenizer) -> dict[str, dict[str, Any]]:
+    """The user-defined symbols that no SentencePiece model has, by id, with their flags."""
+    in_model = normalised_symbols(tokenizer)
+    added = tokenizer.specification["added_tokens"]
+    others = [token for token in added if token["id"] in tokenizer.symbols and token["id"] not in in_model]
+    return {str(token.pop("id")): token for token in others}
 
 
 def _not_native(sides: Sequence[str]) -> UserError:

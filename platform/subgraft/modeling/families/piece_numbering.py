@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.base.errors import UserError
-from subgraft.base.json_io import read_bytes, read_object
+from subgraft.base.json_io import object_in, read_bytes, read_object
 from subgraft.subwords.vocabulary.directory import Source
 from subgraft.subwords.vocabulary.sentencepiece_model import convert
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.tokenizer_checks import as_user_error
+from subgraft.subwords.vocabulary.tokenizer_checks import as_user_error, require_few_pieces
+from subgraft.subwords.vocabulary.tokenizer_spec import NO_TEXT
 
 # The score per character of pieces that the side's model lacks, below that of any segmentation into the side's pieces.
 # So a piece of the other language is used only for characters that the side does not have, as in a Marian tokenizer.
@@ -35,14 +36,32 @@ def tokenizer_with_ids(
         with as_user_error("not in a form that is known"):
             specification = json.loads(convert(read_bytes(model)).to_str())
             specification["model"] = _with_ids(specification["model"], ids)
-            # Control pieces, such as <s>, which do not occur in segmented text.
-            control = (token["content"] for token in specification["added_tokens"] if token["special"])
-            ordered = sorted({*special, *(piece for piece in control if piece in ids)}, key=lambda piece: ids[piece])
-            specification["added_tokens"] = [_added_token(piece, ids[piece]) for piece in ordered]
+            # Control pieces, such as <s>, which do not occur in segmented text, and user-defined symbols, which do.
+            added = {token["content"]: token for token in specification["added_tokens"] if token["content"] in ids}
+            added |= {piece: _added_token(piece) for piece in special}
+            tokens = {ids[piece]: {**token, "id": ids[piece]} for piece, token in added.items()}
+            tokens |= _tokens_of_users(model.parent, ids)
+            specification["added_tokens"] = [tokens[i] for i in sorted(tokens)]
             return Tokenizer(Source(json.dumps(specification, ensure_ascii=False), config))
     except UserError as error:
         what = f"this vocabulary cannot be read: {error.what}"
         raise UserError(what, where=str(model), hint=error.hint) from error
+
+
+def _tokens_of_users(directory: Path, ids: Mapping[str, int]) -> dict[int, dict[str, Any]]:
+    """Tokens by id that users of transformers added behind the pieces. They are found in the text as it is written."""
+    flagged = object_in(directory / "tokenizer_config.json").get("added_tokens_decoder") or {}
+    numbered = {i: {"content": piece} for piece, i in object_in(directory / "added_tokens.json").items()}
+    numbered |= {int(i): token for i, token in flagged.items()}
+    plain = {**_added_token(""), "special": False}
+    tokens = {
+        i: {**plain, **{key: token[key] for key in plain.keys() & token.keys()}, "normalized": False, "id": i}
+        for i, token in numbered.items()
+        if i >= len(ids) and token["content"] not in ids
+    }
+    require_few_pieces(max(tokens, default=0))
+    spare = (i for i in range(len(ids), max(tokens, default=0)) if i not in tokens)
+    return tokens | {i: {**_added_token(f"{NO_TEXT}{i}"), "id": i} for i in spare}
 
 
 def read_numbering(path: Path, needed: Collection[str]) -> dict[str, int]:
@@ -55,9 +74,8 @@ def read_numbering(path: Path, needed: Collection[str]) -> dict[str, int]:
     return ids
 
 
-def _added_token(piece: str, token_id: int) -> dict[str, Any]:
+def _added_token(piece: str) -> dict[str, Any]:
     return {
-        "id": token_id,
         "content": piece,
         "single_word": False,
         "lstrip": False,

@@ -36,14 +36,18 @@ class Alignment:
 def align(source: Tokenizer, target: Tokenizer) -> Alignment:
     """Align seen tokens by entry, special tokens by role, language codes by code, bytes and bare marks by meaning.
 
-    Special tokens without a role, and pieces without text under the same mark, are aligned by spelling.
+    Special tokens without a role, and pieces without text under the same mark, are aligned by spelling; so are
+    user-defined symbols, or else by entry.
     """
     special = _special_origins(source, target)
     textless = _textless_origins(source, target)
+    symbols = _symbol_origins(source, target)
     origins = np.full(len(target), NEW, dtype=np.int64)
     for token, entry in enumerate(target.entries):
         if token in target.special_ids:
             origins[token] = special.get(token, NEW)
+        elif token in symbols:
+            origins[token] = symbols[token]
         elif entry is None:
             origins[token] = textless.get(token, NEW)
         else:
@@ -76,13 +80,25 @@ def _split_new(origins: NDArray[np.int64], target: Tokenizer) -> tuple[tuple[int
 
 
 def _special_origins(source: Tokenizer, target: Tokenizer) -> dict[int, int]:
-    by_piece = {source.pieces[token]: token for token in sorted(source.special_ids, reverse=True)}
+    by_piece = _added_by_spelling(source)
     origins = {token: by_piece[piece] for token, piece in enumerate(target.pieces) if piece in by_piece}
     origins |= {token: source.languages[code] for code, token in target.languages.items() if code in source.languages}
     for role in reversed(_ROLES):
         if role in source.special and role in target.special:
             origins[target.special[role]] = source.special[role]
     return {token: origin for token, origin in origins.items() if token in target.special_ids}
+
+
+def _added_by_spelling(tokenizer: Tokenizer) -> dict[str, int]:
+    """Special tokens and user-defined symbols by spelling: vocabularies differ in which of them they call special."""
+    return {
+        tokenizer.pieces[token]: token for token in sorted(tokenizer.special_ids.union(tokenizer.symbols), reverse=True)
+    }
+
+
+def _symbol_origins(source: Tokenizer, target: Tokenizer) -> dict[int, int]:
+    by_piece = _added_by_spelling(source)
+    return {token: by_piece[symbol] for token, symbol in target.symbols.items() if symbol in by_piece}
 
 
 def _textless_origins(source: Tokenizer, target: Tokenizer) -> dict[int, int]:

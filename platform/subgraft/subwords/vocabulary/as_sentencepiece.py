@@ -10,7 +10,15 @@ from random import Random
 from typing import Any
 
 from subgraft.subwords.vocabulary.entry import SPACE_MARK, Mark
-from subgraft.subwords.vocabulary.sentencepiece_model import BPE, BYTE, CONTROL, NORMAL, UNIGRAM, UNKNOWN
+from subgraft.subwords.vocabulary.sentencepiece_model import (
+    BPE,
+    BYTE,
+    CONTROL,
+    NORMAL,
+    UNIGRAM,
+    UNKNOWN,
+    USER_DEFINED,
+)
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_description import component_steps
 from subgraft.subwords.vocabulary.tokenizer_spec import merge_ranks
@@ -79,7 +87,7 @@ def _normaliser(specification: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _scores(tokenizer: Tokenizer, model: Mapping[str, Any]) -> dict[int, float] | None:
     """Scores of the ordinary pieces by id; None for kinds of model that SentencePiece lacks."""
-    ordinary = [i for i in range(len(tokenizer)) if i not in tokenizer.special_ids]
+    ordinary = [i for i in range(len(tokenizer)) if i not in tokenizer.special_ids and i not in tokenizer.symbols]
     if model["type"] == "Unigram":
         scores = {i: float(model["vocab"][i][1]) for i in ordinary if i < len(model["vocab"])}
         credible = [score for score in scores.values() if score > _LAST_RESORT]
@@ -109,8 +117,10 @@ def _serialise(
     fallback = bool(model.get("byte_fallback"))
     byte_ids = frozenset(tokenizer.byte_ids.values()) if fallback else frozenset()
     unknown = tokenizer.special["unk"]
+    types = dict.fromkeys(scores, NORMAL) | dict.fromkeys(normalised_symbols(tokenizer), USER_DEFINED)
+    types |= {**dict.fromkeys(byte_ids, BYTE), unknown: UNKNOWN}
     for i, piece in enumerate(tokenizer.pieces):
-        kind = UNKNOWN if i == unknown else BYTE if i in byte_ids else NORMAL if i in scores else CONTROL
+        kind = types.get(i, CONTROL)
         score = scores.get(i, 0.0) if kind == NORMAL else 0.0
         proto.pieces.add(piece=piece or f"<spare {i}>", score=score, type=kind)
     trainer = proto.trainer_spec
@@ -125,6 +135,12 @@ def _serialise(
         setattr(proto.normalizer_spec, name, value)
     serialised: bytes = proto.SerializeToString(deterministic=True)
     return serialised
+
+
+def normalised_symbols(tokenizer: Tokenizer) -> list[int]:
+    """The symbols that are found in the normalised text, as SentencePiece finds its user-defined pieces."""
+    added = tokenizer.specification["added_tokens"]
+    return [token["id"] for token in added if token["id"] in tokenizer.symbols and token["normalized"]]
 
 
 def _agrees(tokenizer: Tokenizer, processor: Any) -> bool:

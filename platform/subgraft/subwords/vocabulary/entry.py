@@ -47,6 +47,15 @@ def parse_piece(piece: str, mark: Mark) -> Entry | None:
     return _entry(text.removeprefix(" "), text.startswith(" "))
 
 
+def symbol_entry(symbol: str, mark: Mark) -> Entry | None:
+    """The entry of a user-defined symbol, which is spelled as in a text; None for white space.
+
+    It begins a word, because the words and tags that users define mean what they mean as words of their own.
+    """
+    text = symbol.replace(SPACE_MARK, " ") if mark is Mark.SENTENCEPIECE else symbol
+    return _entry(text.strip(), True)
+
+
 def _entry(surface: str, word_initial: bool) -> Entry | None:
     return Entry(surface, word_initial) if surface and not surface.isspace() else None
 

@@ -123,7 +123,7 @@ def _score_pieces(tokenizer: Tokenizer, specification: Specification, pieces: Se
 def _join(tokenizer: Tokenizer) -> Join:
     """The function that joins two neighbouring pieces; it returns None for special tokens, byte pieces and words."""
     unjoinable = {piece for piece in tokenizer.pieces if BYTE_PIECE.fullmatch(piece)}
-    unjoinable |= {tokenizer.pieces[i] for i in tokenizer.special_ids}
+    unjoinable |= {tokenizer.pieces[i] for i in (*tokenizer.special_ids, *tokenizer.symbols)}
     if tokenizer.mark is Mark.WORDPIECE:
         return lambda left, right: (
             None if left in unjoinable or right in unjoinable else left + right.removeprefix(CONTINUATION_MARK)

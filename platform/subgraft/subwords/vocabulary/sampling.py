@@ -19,6 +19,7 @@ from subgraft.config.vocabularies import SamplingSettings
 from subgraft.subwords.vocabulary.entry import Mark
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_description import merges_of
+from subgraft.subwords.vocabulary.words import WordSplitter
 
 # SentencePiece's penalty on an unknown character, below the least probable piece.
 UNKNOWN_PENALTY = 10.0
@@ -42,7 +43,8 @@ class Sampler:
     """
 
     def __init__(self, tokenizer: Tokenizer, settings: SamplingSettings) -> None:
-        self._backend, self._guard = tokenizer.backend, tokenizer.guard
+        self._guard, self._split = tokenizer.guard, WordSplitter(tokenizer.backend)
+        self._symbols = {symbol: token for token, symbol in tokenizer.symbols.items()}
         self._unknown = tokenizer.special["unk"]
         self._sample_word = _word_sampler(tokenizer.specification["model"], tokenizer, settings)
 
@@ -50,11 +52,12 @@ class Sampler:
         """Ids of a text, without special tokens; neighbouring unknown characters are one unknown token."""
         draws = _uniform(generator)
         (text,) = self._guard.checked([text])
-        if self._backend.normalizer is not None:
-            text = self._backend.normalizer.normalize_str(text)
         ids: list[int] = []
-        for word, _ in self._backend.pre_tokenizer.pre_tokenize_str(text):
-            ids += self._fuse_unknown(self._sample_word(word, draws))
+        for word, is_symbol in self._split(text):
+            if is_symbol and word in self._symbols:
+                ids.append(self._symbols[word])
+            else:
+                ids += self._fuse_unknown(self._sample_word(word, draws))
         return ids
 
     def _fuse_unknown(self, ids: list[int]) -> list[int]:
@@ -66,7 +69,7 @@ class Sampler:
 def _word_sampler(model: Mapping[str, Any], tokenizer: Tokenizer, settings: SamplingSettings) -> _WordSampler:
     if model["type"] == "Unigram":
         # Byte pieces are not text, even if a text spells their names.
-        not_text = tokenizer.special_ids.union(tokenizer.byte_ids.values())
+        not_text = tokenizer.special_ids.union(tokenizer.symbols, tokenizer.byte_ids.values())
         pieces = {piece: (i, score) for i, (piece, score) in enumerate(model["vocab"]) if i not in not_text}
         return UnigramLattice(pieces, _make_speller(tokenizer), settings.alpha)
     if model["type"] == "BPE" and tokenizer.mark is not Mark.BYTELEVEL:

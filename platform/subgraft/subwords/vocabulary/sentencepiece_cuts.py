@@ -1,8 +1,8 @@
 """Segment large texts by SentencePiece, about ten times as fast as tokenizers, where both are known to agree.
 
-They agree if `convert` made the tokenizer.json from the model next to it, and for texts without combining marks and
-without special tokens that are spelled out; all other texts are segmented by tokenizers. As a safeguard, a sample is
-segmented by both, and if they differ even once, tokenizers segments all texts.
+They agree if `convert` made the tokenizer.json from the model next to it, and for texts without combining marks,
+user-defined symbols, and special tokens that are spelled out; all other texts are segmented by tokenizers. As a
+safeguard, a sample is segmented by both, and if they differ even once, tokenizers segments all texts.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from subgraft.subwords.vocabulary.sentencepiece_model import (
     SCORE_STEPS,
     UNIGRAM,
     UNKNOWN,
+    USER_DEFINED,
     convert,
     parse,
 )
@@ -41,7 +42,7 @@ PLAIN = re.compile(
     "\uff1f\uff61-\uff9d]*"
 )
 OPENERS = frozenset("<[")
-_KNOWN_TYPES = frozenset({NORMAL, UNKNOWN, CONTROL, BYTE})
+_KNOWN_TYPES = frozenset({NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE})
 # SentencePiece adds scores as float32: multiples of 1 / SCORE_STEPS are exact up to this sum.
 _EXACT_SUM = 2.0**24 / SCORE_STEPS
 _UNKNOWN_PENALTY = 10.0  # a character without a piece scores this much below the lowest score
@@ -51,23 +52,36 @@ _NORMALISATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 class SentencePieceCuts:
     """Segments texts like the tokenizer that was converted from a SentencePiece model."""
 
-    def __init__(self, model: bytes, max_tokens: float, added_tokens: Sequence[str], fallback: Segment) -> None:
+    def __init__(
+        self,
+        model: bytes,
+        max_tokens: float,
+        added_tokens: Sequence[str],
+        symbols: Sequence[str],
+        normalise: Callable[[str], str],
+        fallback: Segment,
+    ) -> None:
         """Args:
         model: The serialised SentencePiece model.
         max_tokens: The length up to which sums of scores are exact; longer texts are segmented by `fallback`.
         added_tokens: Special tokens that the model lacks; texts that spell one are segmented by `fallback`.
+        symbols: User-defined symbols; texts that contain one, also after normalisation, are segmented by `fallback`.
+        normalise: Normalises a text.
         fallback: Segments texts by tokenizers.
         """
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         self._unknown = int(self._processor.unk_id())
-        patterns = [re.escape(opener) for opener in sorted(OPENERS)] + [re.escape(token) for token in added_tokens]
-        self._special = re.compile("|".join(patterns))
+        self._special = _any_of([*sorted(OPENERS), *added_tokens])
+        self._symbols = _any_of([*symbols, *map(normalise, symbols)]) if symbols else None
+        self._normalise = normalise
         self._max_tokens = max_tokens
         self._fallback = fallback
         self._agree: bool | None = None
 
     @classmethod
-    def of(cls, model: bytes, specification: Mapping[str, Any], fallback: Segment) -> SentencePieceCuts | None:
+    def of(
+        cls, model: bytes, specification: Mapping[str, Any], normalise: Callable[[str], str], fallback: Segment
+    ) -> SentencePieceCuts | None:
         """Create it for a parsed tokenizer.json and the model next to it; None if they are not known to agree."""
         try:
             with as_user_error("not a SentencePiece model"):
@@ -77,11 +91,14 @@ class SentencePieceCuts:
         except UserError:
             return None
         pieces = {piece.piece for piece in proto.pieces}
-        added = [str(token["content"]) for token in specification.get("added_tokens") or []]
+        added_tokens = specification.get("added_tokens") or []
+        added = [str(token["content"]) for token in added_tokens if token.get("special")]
+        symbols = [str(token["content"]) for token in added_tokens if not token.get("special")]
         lowest_score = min(piece.score for piece in proto.pieces)
         kind = proto.trainer_spec.model_type
         max_tokens = _EXACT_SUM / (_UNKNOWN_PENALTY - lowest_score) if kind == UNIGRAM else float("inf")
-        return cls(model, max_tokens, [token for token in added if token not in pieces], fallback)
+        foreign = [token for token in added if token not in pieces]
+        return cls(model, max_tokens, foreign, symbols, normalise, fallback)
 
     def __call__(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text, without special tokens, on as many threads as numeric libraries may have here."""
@@ -98,11 +115,19 @@ class SentencePieceCuts:
         return [exact[i] for i in range(len(texts))]
 
     def _is_plain(self, text: str) -> bool:
-        return PLAIN.fullmatch(text) is not None and self._special.search(text) is None
+        if PLAIN.fullmatch(text) is None or self._special.search(text) is not None:
+            return False
+        if self._symbols is None:
+            return True
+        return self._symbols.search(text) is None and self._symbols.search(self._normalise(text)) is None
 
     def _is_exact(self, ids: list[int]) -> bool:
         """Whether all sums of scores are exact; an unknown token may stand for many characters."""
         return len(ids) <= self._max_tokens and self._unknown not in ids
+
+
+def _any_of(texts: Sequence[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, filter(None, texts))))
 
 
 def _is_ordinary(proto: Any) -> bool:
@@ -112,7 +137,7 @@ def _is_ordinary(proto: Any) -> bool:
         all(piece.score * SCORE_STEPS == round(piece.score * SCORE_STEPS) for piece in proto.pieces)
         and all(SPACE_MARK not in piece.piece[1:] for piece in proto.pieces)
         and all(piece.type in _KNOWN_TYPES for piece in proto.pieces)
-        and all(piece.type == NORMAL or piece.piece[:1] in OPENERS for piece in proto.pieces)
+        and all(piece.type in (NORMAL, USER_DEFINED) or piece.piece[:1] in OPENERS for piece in proto.pieces)
         and normaliser.precompiled_charsmap in map(_normalisation_table, _NORMALISATIONS)
     )
 
@@ -125,11 +150,15 @@ def _normalisation_table(normalisation: str) -> bytes:
 
 
 def _is_converted_from(model: bytes, specification: Mapping[str, Any]) -> bool:
-    """Whether a tokenizer.json equals the result of `convert`, apart from special tokens added at the end."""
+    """Whether a tokenizer.json equals the result of `convert`, apart from added tokens and what follows a symbol."""
     converted = json.loads(convert(model).to_str())
+    for each in (converted, specification):
+        splitting = each.get("pre_tokenizer")
+        if isinstance(splitting, dict) and splitting.get("prepend_scheme") == "first":
+            each["pre_tokenizer"] = {**splitting, "prepend_scheme": "always"}
     added = specification.get("added_tokens") or []
     return all(converted[part] == specification.get(part) for part in ("normalizer", "pre_tokenizer", "model")) and all(
-        token.get("special") and not token.get("normalized") for token in added
+        not token.get("special") or not token.get("normalized") for token in added
     )
 
 

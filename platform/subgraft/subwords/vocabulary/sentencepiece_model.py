@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from operator import itemgetter
 from typing import Any
 
@@ -85,16 +85,31 @@ def convert(model: bytes) -> tokenizers.Tokenizer:
         )
     tokenizer = tokenizers.Tokenizer(_unigram(proto) if kind == UNIGRAM else _bpe(proto))
     tokenizer.normalizer = _normalizer(proto.normalizer_spec)
-    scheme = "always" if proto.normalizer_spec.add_dummy_prefix else "never"
+    symbols = [piece.piece for piece in proto.pieces if piece.type == USER_DEFINED]
+    # Text after a user-defined symbol begins no word, unless it begins with a space.
+    prefixed = "first" if symbols else "always"
+    scheme = prefixed if proto.normalizer_spec.add_dummy_prefix else "never"
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE_MARK, prepend_scheme=scheme)
     metaspace = decoders.Metaspace(replacement=SPACE_MARK, prepend_scheme=scheme)
     fallback = proto.trainer_spec.byte_fallback
     tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), metaspace]) if fallback else metaspace
     for piece in proto.pieces:
-        if piece.type in (UNKNOWN, CONTROL, USER_DEFINED):
-            special = piece.type != USER_DEFINED
-            tokenizer.add_tokens([AddedToken(piece.piece, special=special, normalized=False)])
+        if piece.type in (UNKNOWN, CONTROL):
+            tokenizer.add_tokens([AddedToken(piece.piece, special=True, normalized=False)])
+        elif piece.type == USER_DEFINED:
+            add_symbols(tokenizer, [piece.piece])
     return tokenizer
+
+
+def add_symbols(tokenizer: tokenizers.Tokenizer, symbols: Iterable[str]) -> None:
+    """Add user-defined symbols, found in the normalised text, where the spaces around them are as they should be.
+
+    One that normalisation changes is found in the text before it, as SentencePiece finds all of them.
+    """
+    normalizer = tokenizer.normalizer
+    for symbol in symbols:
+        stable = normalizer is None or normalizer.normalize_str(symbol) == symbol
+        tokenizer.add_tokens([AddedToken(symbol, special=False, normalized=stable)])
 
 
 def _unigram(proto: Any) -> models.Unigram:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +20,16 @@ from numpy.typing import NDArray
 from subgraft.base.errors import UserError
 from subgraft.base.json_io import parse_user_object
 from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE, Source, read_directory
-from subgraft.subwords.vocabulary.entry import Entry, Mark, parse_piece
+from subgraft.subwords.vocabulary.entry import BYTE_OF_CHARACTER, Entry, Mark, parse_piece, symbol_entry
 from subgraft.subwords.vocabulary.growth import Guard, require_quick_patterns
 from subgraft.subwords.vocabulary.segmenters import Segmenters
 from subgraft.subwords.vocabulary.tokenizer_checks import as_user_error, require_sound
-from subgraft.subwords.vocabulary.tokenizer_description import describe, language_codes, special_roles
+from subgraft.subwords.vocabulary.tokenizer_description import (
+    describe,
+    language_codes,
+    named_special,
+    special_roles,
+)
 from subgraft.subwords.vocabulary.tokenizer_spec import Specification, hide_tokens
 
 if TYPE_CHECKING:
@@ -64,7 +69,9 @@ class Tokenizer:
         backend: The underlying tokenizers object; must not be modified.
         guard: Limits on the growth of texts in the backend.
         config: The contents of tokenizer_config.json.
-        special_ids: All ids that are not ordinary subwords: roles, languages and other added tokens.
+        special_ids: All ids that are not text: roles, languages, and the other tokens that the tokenizer calls special.
+        symbols: User-defined symbols by id: added tokens that are not special, such as <tool_call> or a user's words.
+            They are found in a text as whole units, before it is split into words, and are part of it.
         byte_ids: Ids of the 256 bytes, for byte-level vocabularies and those with byte fallback; otherwise empty.
         commonness: int64 [V], the rank by frequency, 0 for the most common token: by piece score or merge rank, then
             id.
@@ -76,6 +83,7 @@ class Tokenizer:
     languages: Mapping[str, int]
     config: Mapping[str, Any]
     special_ids: frozenset[int]
+    symbols: Mapping[int, str]
     byte_ids: Mapping[int, int]
     commonness: NDArray[np.int64]
 
@@ -92,9 +100,14 @@ class Tokenizer:
         self.special = special_roles(description, source.config)
         self.languages = language_codes(description)
         self.config = source.config
-        self.special_ids = description.added | frozenset(self.special.values())
+        named = named_special(description, source.config)
+        self.special_ids = description.special.union(named, self.special.values(), self.languages.values())
+        self.symbols = {i: self.pieces[i] for i in sorted(description.added - self.special_ids)}
+        self._unmerged_symbols = self.symbols.keys() - description.merged
         self.byte_ids = description.byte_ids
         self._costs = description.costs
+        # Nothing says how common a symbol is, so it counts as rarer than any piece.
+        self._costs[list(self._unmerged_symbols)] = self._costs.max(initial=0.0) + 1.0
         self.commonness = np.empty(len(self.pieces), dtype=np.int64)
         # A stable sort leaves equally common pieces in the order of their ids.
         self.commonness[np.argsort(self._costs, kind="stable")] = np.arange(len(self.pieces))
@@ -134,7 +147,15 @@ class Tokenizer:
     def entries(self) -> tuple[Entry | None, ...]:
         """Entries by id; None for special tokens, bare marks, bytes and pieces that are not text."""
         excluded = self.special_ids | self._byte_pieces
-        return tuple(None if i in excluded else parse_piece(piece, self.mark) for i, piece in enumerate(self.pieces))
+        entries = [None if i in excluded else parse_piece(piece, self.mark) for i, piece in enumerate(self.pieces)]
+        for i in self._unmerged_symbols - excluded:
+            entries[i] = symbol_entry(self.symbols[i], self.mark)
+        return tuple(entries)
+
+    @cached_property
+    def word_entries(self) -> tuple[Entry | None, ...]:
+        """The entries without those of user-defined symbols, which no segmentation divides or joins."""
+        return tuple(None if i in self.symbols else entry for i, entry in enumerate(self.entries))
 
     @cached_property
     @gc_paused()
@@ -153,8 +174,14 @@ class Tokenizer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over pieces, scores, special roles and mark; independent of where the vocabulary is stored."""
-        described = [self.mark.value, self.pieces, sorted(self.special.items()), sorted(self.languages.items())]
+        """SHA-256 over pieces, scores, special roles, symbols and mark; independent of the vocabulary's folder."""
+        described: list[Any] = [
+            self.mark.value,
+            self.pieces,
+            sorted(self.special.items()),
+            sorted(self.languages.items()),
+        ]
+        described += [sorted(self.symbols)] if self.symbols else []
         digest = hashlib.sha256(json.dumps(described).encode("ascii"))
         digest.update(self._costs.astype("<f8").tobytes())
         return digest.hexdigest()
@@ -248,7 +275,9 @@ class Tokenizer:
         from subgraft.subwords.vocabulary.sentencepiece_cuts import SentencePieceCuts
 
         specification = parse_user_object(self._source.tokenizer_json, "tokenizer.json")
-        return SentencePieceCuts.of(self.sentencepiece_model, specification, self._by_tokenizers)
+        normalizer = self.backend.normalizer
+        normalise = (lambda text: text) if normalizer is None else normalizer.normalize_str
+        return SentencePieceCuts.of(self.sentencepiece_model, specification, normalise, self._by_tokenizers)
 
     def encode_with_ends(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
         """Ids of each text, as in `encode_batch`, and the end offset of each token in the text, in characters.
@@ -307,8 +336,22 @@ class Tokenizer:
         """The text of ids, without special tokens."""
         text_ids = [i for i in ids if i not in self.special_ids]
         with as_user_error("this vocabulary cannot join its pieces"):
-            text: str = self.backend.decode(text_ids, skip_special_tokens=False)
-        return text
+            if self._misread_symbols.isdisjoint(text_ids):
+                text: str = self.backend.decode(text_ids, skip_special_tokens=False)
+                return text
+            runs = groupby(text_ids, lambda i: self.symbols[i] if i in self._misread_symbols else None)
+            return "".join(
+                self.backend.decode(list(run), skip_special_tokens=False) if symbol is None else symbol * len(list(run))
+                for symbol, run in runs
+            )
+
+    @cached_property
+    def _misread_symbols(self) -> frozenset[int]:
+        """Symbols whose letters the decoder takes for bytes: in é, the character that stands for byte 0xE9."""
+        if self.mark is not Mark.BYTELEVEL:
+            return frozenset()
+        read_as_bytes = BYTE_OF_CHARACTER.keys()
+        return frozenset(i for i, each in self.symbols.items() if not each.isascii() and read_as_bytes >= set(each))
 
     def _replace_special(self, ids: list[int]) -> list[int]:
         """Replace special tokens that occurred in the text by ordinary subwords."""

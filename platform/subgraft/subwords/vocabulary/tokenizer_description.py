@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from subgraft.subwords.vocabulary.entry import BYTE_OF_CHARACTER, Mark
 
 BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
-LANGUAGE_CODE = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}|__[a-z]{2,3}__|>>[A-Za-z_]{2,16}<<|<2[A-Za-z_]{2,16}>")
+LANGUAGE_CODE = re.compile(
+    r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}|__[a-z]{2,3}__|>>[A-Za-z_]{2,16}<<|<2[a-z]{2,3}(?:_[A-Za-z]{2,4}){0,2}>"
+)
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 # The conventional spellings of roles, for directories whose configuration leaves them to the tokenizer's class.
 CONVENTIONAL_SPELLINGS = {
@@ -29,12 +31,20 @@ CONVENTIONAL_SPELLINGS = {
 
 @dataclass(frozen=True)
 class Description:
-    """Pieces by id, their costs (float64 [V], lower is more frequent), and the ids that are not ordinary subwords."""
+    """Pieces by id, their costs (float64 [V], lower is more frequent), and the ids that are not ordinary subwords.
+
+    Attributes:
+        added: All added tokens.
+        special: Those that are special, and ids without a piece.
+        merged: Added tokens that BPE also forms from other pieces.
+    """
 
     mark: Mark
     pieces: tuple[str, ...]
     costs: NDArray[np.float64]
     added: frozenset[int]
+    special: frozenset[int]
+    merged: frozenset[int]
     unknown: int | None
     byte_ids: Mapping[int, int]
     byte_pieces: frozenset[int]
@@ -45,18 +55,23 @@ def describe(specification: Mapping[str, Any]) -> Description:
     model = specification["model"]
     mark = _mark(specification)
     model_pieces = _pieces_by_id(model)
-    added = {token["id"]: token["content"] for token in specification.get("added_tokens", [])}
+    added_tokens = specification.get("added_tokens") or []
+    added = {token["id"]: token["content"] for token in added_tokens}
     size = 1 + max([*model_pieces, *added], default=-1)
     piece_of = model_pieces | added
     pieces = tuple([piece_of.get(i, "") for i in range(size)])
     ids = dict(zip(reversed(pieces), range(size - 1, -1, -1), strict=True))
     byte_ids = _byte_ids(ids, mark, bool(model.get("byte_fallback")))
     unknown = model["unk_id"] if model["type"] == "Unigram" else ids.get(model.get("unk_token"))
+    costs = _costs(model, pieces)
     return Description(
         mark=mark,
         pieces=pieces,
-        costs=_costs(model, pieces),
-        added=frozenset(added) | {i for i, piece in enumerate(pieces) if not piece},
+        costs=costs,
+        added=frozenset(added),
+        special=frozenset(token["id"] for token in added_tokens if token.get("special"))
+        | {i for i, piece in enumerate(pieces) if not piece},
+        merged=frozenset(i for i in added if model["type"] == "BPE" and costs[i] >= 0),
         unknown=unknown,
         byte_ids=byte_ids,
         byte_pieces=frozenset(() if mark is Mark.BYTELEVEL else byte_ids.values()),
@@ -148,3 +163,15 @@ def language_codes(description: Description) -> dict[str, int]:
     """
     added = ((description.pieces[i], i) for i in sorted(description.added))
     return {piece: i for piece, i in added if LANGUAGE_CODE.fullmatch(piece)}
+
+
+def named_special(description: Description, config: Mapping[str, Any]) -> frozenset[int]:
+    """Ids of the added tokens that only the configuration calls special."""
+    named: list[Any] = []
+    for setting in (config.get("additional_special_tokens"), config.get("extra_special_tokens")):
+        named += setting.values() if isinstance(setting, Mapping) else setting if isinstance(setting, list) else ()
+    flags = config.get("added_tokens_decoder")
+    flagged = flags.values() if isinstance(flags, Mapping) else ()
+    named += [each for each in flagged if isinstance(each, Mapping) and each.get("special")]
+    contents = [each.get("content") if isinstance(each, Mapping) else each for each in named]
+    return frozenset(i for i in description.added if description.pieces[i] in contents)

@@ -163,7 +163,8 @@ def hide_tokens(specification: Specification, ids: Collection[int]) -> Specifica
         hidden = {piece for piece, i in model["vocab"].items() if i in stand_ins}
         pairs = zip(model["merges"], merges_of(model), strict=True)
         changed["merges"] = [merge for merge, (left, right) in pairs if hidden.isdisjoint((left, right, left + right))]
-    added = [*specification.get("added_tokens", []), *(_special_token(i, piece) for i, piece in stand_ins.items())]
+    remaining = [token for token in specification.get("added_tokens", []) if token["id"] not in stand_ins]
+    added = [*remaining, *(_special_token(i, piece) for i, piece in stand_ins.items())]
     return {**specification, "model": changed, "added_tokens": sorted(added, key=lambda token: int(token["id"]))}
 
 

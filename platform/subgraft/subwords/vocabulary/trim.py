@@ -1,10 +1,10 @@
 """Remove the tokens that a task's text never uses; the text is segmented as before.
 
-Special tokens and bytes remain. Without bytes, single characters remain too, and pieces with a character that has no
-piece of its own: otherwise some text could not be encoded. A BPE vocabulary also retains the intermediate pieces of
-retained pieces, and loses all other merges. A merge that is never applied has no effect, so the text is segmented as
-before (Cognetta et al. 2024, *An Analysis of BPE Vocabulary Trimming in Neural Machine Translation*, who also remove
-rare pieces).
+Special tokens, user-defined symbols and bytes remain. Without bytes, single characters remain too, and pieces with a
+character that has no piece of its own: otherwise some text could not be encoded. A BPE vocabulary also retains the
+intermediate pieces of retained pieces, and loses all other merges. A merge that is never applied has no effect, so the
+text is segmented as before (Cognetta et al. 2024, *An Analysis of BPE Vocabulary Trimming in Neural Machine
+Translation*, who also remove rare pieces).
 """
 
 from __future__ import annotations
@@ -73,14 +73,14 @@ class _Trimmer:
         ids = [
             i
             for i, piece in enumerate(self._tokenizer.pieces)
-            if piece and (piece in selected or i in self._tokenizer.special_ids)
+            if piece and (piece in selected or i in self._tokenizer.special_ids or i in self._tokenizer.symbols)
         ]
         return self._tokenizer.with_specification(select_tokens(self._specification, ids))
 
 
 def _always_retained(tokenizer: Tokenizer) -> frozenset[str]:
-    """Special tokens, bytes, the bare mark and, without bytes, pieces that single characters cannot spell."""
-    special = {tokenizer.pieces[i] for i in (*tokenizer.special_ids, *tokenizer.byte_ids.values())}
+    """Added tokens, bytes, the bare mark and, without bytes, pieces that single characters cannot spell."""
+    special = {tokenizer.pieces[i] for i in (*tokenizer.special_ids, *tokenizer.symbols, *tokenizer.byte_ids.values())}
     indivisible = set() if len(tokenizer.byte_ids) == 256 else set(_indivisible_pieces(tokenizer))
     # The bare mark is needed to spell a character at the beginning of a word: "▁a" as "▁" and "a". WordPiece has none.
     return frozenset(

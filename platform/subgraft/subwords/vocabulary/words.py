@@ -12,10 +12,12 @@ from itertools import pairwise
 
 import numpy as np
 import tokenizers
+from tokenizers import models
 
 from subgraft.subwords.vocabulary.entry import SPACE_MARK, Entry, Mark
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_checks import as_user_error
+from subgraft.subwords.vocabulary.tokenizer_spec import NO_TEXT
 
 # Prefixes of the Unicode names of characters in scripts without white space between words: ideographs, kana, Tibetan,
 # and the scripts of South East Asia whose lines are broken by dictionary (UAX #14, class SA).
@@ -52,8 +54,10 @@ class WordBoundaries:
     def of(cls, tokenizer: Tokenizer) -> WordBoundaries:
         special = np.zeros(len(tokenizer), dtype=bool)
         special[list(tokenizer.special_ids)] = True
-        pieces = list(zip(tokenizer.pieces, tokenizer.entries, strict=True))
-        surfaces = ["" if entry is None else entry.surface for entry in tokenizer.entries]
+        # A space before a user-defined symbol is a mark of its own, except in WordPiece, which has no such marks.
+        entries = tokenizer.entries if tokenizer.mark is Mark.WORDPIECE else tokenizer.word_entries
+        pieces = list(zip(tokenizer.pieces, entries, strict=True))
+        surfaces = ["" if entry is None else entry.surface for entry in entries]
         return cls(
             begins=special | _bool_array(_begins_word(piece, entry, tokenizer.mark) for piece, entry in pieces),
             parts=_bool_array(unspaced(surface[:1]) for surface in surfaces),
@@ -120,17 +124,34 @@ _MARKED = re.compile(f"{SPACE_MARK}*[^{SPACE_MARK}]+|{SPACE_MARK}+")
 def word_counts(backend: tokenizers.Tokenizer, lines: Iterable[str]) -> Counter[str]:
     """Counts of the units that the vocabulary segments separately: words, or lines in text without spaces.
 
-    Words are normalised and have the vocabulary's marks.
+    Words are normalised and have the vocabulary's marks. User-defined symbols are not counted.
     """
     words: Counter[str] = Counter()
-    normalizer, pre_tokenizer = backend.normalizer, backend.pre_tokenizer
+    split = WordSplitter(backend)
     for line in lines:
-        normal = line if normalizer is None else normalizer.normalize_str(line)
-        parts = [normal] if pre_tokenizer is None else [part for part, _ in pre_tokenizer.pre_tokenize_str(normal)]
-        for part in parts:
-            words.update(_MARKED.findall(part) if SPACE_MARK in part[1:] else [part])
-    del words[""]
+        for part, is_symbol in split(line):
+            if not is_symbol:
+                words.update(_MARKED.findall(part) if SPACE_MARK in part[1:] else [part])
     return words
+
+
+class WordSplitter:
+    """Splits texts as a tokenizer does before its model segments them: at user-defined symbols, then into words."""
+
+    def __init__(self, backend: tokenizers.Tokenizer) -> None:
+        # A model without pieces: the value of each word's one unknown token is the word.
+        self._splitter = tokenizers.Tokenizer(models.Unigram([(NO_TEXT, 0.0)], 0))
+        if backend.normalizer is not None:
+            self._splitter.normalizer = backend.normalizer
+        if backend.pre_tokenizer is not None:
+            self._splitter.pre_tokenizer = backend.pre_tokenizer
+        added = backend.get_added_tokens_decoder().values()
+        self._splitter.add_tokens([token for token in added if not token.special])
+
+    def __call__(self, text: str) -> list[tuple[str, bool]]:
+        """The words of a text, normalised and with the vocabulary's marks; whether each is a user-defined symbol."""
+        encoding = self._splitter.encode(text, add_special_tokens=False)
+        return [(word, token != 0) for word, token in zip(encoding.tokens, encoding.ids, strict=True)]
 
 
 def cut_words(backend: tokenizers.Tokenizer, words: Iterable[str]) -> dict[str, tuple[str, ...]]:

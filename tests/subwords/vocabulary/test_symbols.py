@@ -1,0 +1,175 @@
+"""User-defined symbols: added tokens that are not special."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import sentencepiece
+import tokenizers
+from tokenizers import AddedToken
+
+from subgraft.config.vocabularies import SamplingSettings
+from subgraft.subwords.vocabulary.alignment import align
+from subgraft.subwords.vocabulary.as_sentencepiece import as_sentencepiece
+from subgraft.subwords.vocabulary.directory import Source
+from subgraft.subwords.vocabulary.entry import Entry
+from subgraft.subwords.vocabulary.extend import extend
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.sampling import Sampler
+from subgraft.subwords.vocabulary.sentencepiece_model import convert
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.trim import trim
+from subgraft.subwords.vocabulary.words import word_counts
+from vocabularies import byte_level, invented, unigram, with_room
+
+KINDS = ("unigram", "bpe", "wordpiece", "byte-level-bpe")
+TEXT = invented(300)
+
+
+def _learnt(kind: str) -> Tokenizer:
+    return learn(TEXT, kind=kind, size=with_room(kind, 120))  # type: ignore[arg-type]
+
+
+def _with_symbols(tokenizer: Tokenizer, *symbols: str | AddedToken, config: Any = None) -> Tokenizer:
+    backend = tokenizers.Tokenizer.from_str(tokenizer.backend.to_str())
+    backend.add_tokens(list(symbols))
+    return Tokenizer(Source(backend.to_str(), tokenizer.config if config is None else config))
+
+
+def _sentencepiece(kind: str, symbols: Sequence[str]) -> bytes:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([*TEXT, *(f"Farmers read {each} reread" for each in symbols)]),
+        model_writer=model,
+        model_type=kind,
+        vocab_size=150,
+        user_defined_symbols=list(symbols),
+        minloglevel=2,
+    )
+    return model.getvalue()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_symbol_is_one_token_of_a_text_and_appears_in_it(kind: str) -> None:
+    tokenizer = _with_symbols(_learnt(kind), "⟦1⟧", "<br>")
+    line = "Farmers read ⟦1⟧ or<br>"
+    assert [tokenizer.pieces[i] for i in tokenizer.encode(line) if i in tokenizer.symbols] == ["⟦1⟧", "<br>"]
+    assert "⟦1⟧" in tokenizer.decode(tokenizer.encode(line))
+    assert not {tokenizer.special["eos"], tokenizer.special["pad"]} & set(tokenizer.encode("</s> [SEP] [PAD] <pad>"))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"eos_token": "<x>"},
+        {"additional_special_tokens": ["<x>"]},
+        {"extra_special_tokens": {"image": "<x>"}},
+        {"added_tokens_decoder": {"9": {"content": "<x>", "special": True}}},
+    ],
+)
+def test_a_token_that_the_configuration_calls_special_is_no_symbol(config: dict[str, Any]) -> None:
+    tokenizer = _with_symbols(byte_level(TEXT, 300), "<x>", "<y>", config=config)
+    assert set(tokenizer.symbols.values()) == {"<y>"}
+    assert tokenizer.decode(tokenizer.backend.encode("a<x>b<y>").ids) == "ab<y>"
+
+
+def test_malformed_names_of_special_tokens_are_ignored() -> None:
+    config = {"additional_special_tokens": 3, "extra_special_tokens": [None, {}], "added_tokens_decoder": {"1": "<y>"}}
+    assert set(_with_symbols(byte_level(TEXT, 300), "<y>", config=config).symbols.values()) == {"<y>"}
+
+
+def test_letters_outside_ascii_are_decoded_in_byte_level_vocabularies() -> None:
+    tokenizer = _with_symbols(byte_level(TEXT, 300), "café", "Ünï")
+    line = "read café and ÜnïÜnï now"
+    assert tokenizer.decode(tokenizer.encode(line)) == line
+
+
+def test_entries_of_symbols_begin_words_unless_merges_form_them() -> None:
+    plain = byte_level(TEXT, 400)
+    continuation = next(e.surface for e in plain.ids if not e.word_initial and len(e.surface) > 2)
+    tokenizer = _with_symbols(plain, "covid", continuation, "   ")
+    entries = {symbol: tokenizer.entries[i] for i, symbol in tokenizer.symbols.items()}
+    assert entries == {"covid": Entry("covid", True), continuation: Entry(continuation, False), "   ": None}
+    assert tokenizer.commonness[tokenizer.ids[Entry("covid", True)]] >= len(plain)
+    assert tokenizer.fingerprint != plain.fingerprint
+
+
+def test_symbols_of_both_vocabularies_keep_their_rows_and_new_ones_get_them_from_their_pieces() -> None:
+    old = _with_symbols(byte_level(TEXT, 300), "covid", "   ")
+    new = _with_symbols(_learnt("unigram"), "   ", "<tool>", "covid")
+    by_symbol = {symbol: i for i, symbol in new.symbols.items()}
+    alignment = align(old, new)
+    assert [old.pieces[alignment.origins[by_symbol[symbol]]] for symbol in ("covid", "   ")] == ["covid", "   "]
+    assert by_symbol["<tool>"] in alignment.unseen
+    special = Tokenizer(Source(old.backend.to_str().replace('"special":false', '"special":true'), old.config))
+    assert old.pieces[align(old, special).origins[special.pieces.index("covid")]] == "covid"
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_sampled_segmentations_retain_symbols(kind: str) -> None:
+    tokenizer = _with_symbols(_learnt(kind), AddedToken("⟦1⟧", normalized=False))
+    sampler = Sampler(tokenizer, SamplingSettings(alpha=0.2, dropout=0.3))
+    generator = np.random.default_rng(1)
+    (symbol,) = tokenizer.symbols
+    samples = [sampler.sample("farmers overread⟦1⟧ unreadable teachers", generator) for _ in range(20)]
+    assert all(ids.count(symbol) == 1 for ids in samples)
+    assert len(set(map(tuple, samples))) > 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_extending_and_trimming_retain_symbols_and_the_text_around_them(kind: str) -> None:
+    tokenizer = _with_symbols(_learnt(kind), "<br>", "unused")
+    lines = [f"{line}<br>read<br>" for line in TEXT]
+    assert not any("<br>" in word for word in word_counts(tokenizer.backend, lines))
+    for changed in (extend(tokenizer, lines, 20), trim(tokenizer, lines)):
+        assert set(changed.symbols.values()) == {"<br>", "unused"}
+        (break_id,) = (i for i, symbol in changed.symbols.items() if symbol == "<br>")
+        assert changed.encode(lines[0]).count(break_id) == 2
+    trimmed = trim(tokenizer, lines)
+    before, after = tokenizer.encode_batch(lines), trimmed.encode_batch(lines)
+    assert [[tokenizer.pieces[i] for i in ids] for ids in before] == [[trimmed.pieces[i] for i in ids] for ids in after]
+
+
+def test_a_hidden_symbol_is_not_found() -> None:
+    tokenizer = _with_symbols(byte_level(TEXT, 300), "covid")
+    hidden = tokenizer.without([Entry("covid", True)])
+    assert tokenizer.encode("covid")[0] not in hidden.encode("covid")
+    assert hidden.decode(hidden.encode("covid")) == "covid"
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_user_defined_pieces_of_sentencepiece_are_symbols(kind: str) -> None:
+    model = _sentencepiece(kind, ["⟦1⟧", "<br>"])
+    tokenizer = Tokenizer(Source(convert(model).to_str(), {}, model))
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    lines = ["Farmers read ⟦1⟧ unread", "read<br>read", "farm <br> ⟦1⟧⟦1⟧ sing", "Farmers  read"]
+    assert [tokenizer.encode(line) for line in lines] == processor.encode(lines)
+    assert [tokenizer.decode(ids) for ids in processor.encode(lines)] == processor.decode(processor.encode(lines))
+    again = as_sentencepiece(tokenizer)
+    assert again is not None
+    assert sentencepiece.SentencePieceProcessor(model_proto=again).encode(lines) == processor.encode(lines)
+
+
+def test_large_batches_with_symbols_are_segmented_as_single_texts() -> None:
+    learnt = learn(TEXT, kind="unigram", size=120)
+    backend = tokenizers.Tokenizer.from_str(learnt.backend.to_str())
+    backend.add_tokens([AddedToken("sing", normalized=True), AddedToken("x2", normalized=True)])
+    tokenizer = Tokenizer(Source(backend.to_str(), learnt.config, learnt.sentencepiece_model))
+    lines = [*TEXT * 4, "we sing", "x² and ｓｉｎｇ", "X2 x2"]
+    assert tokenizer._by_sentencepiece is not None
+    assert tokenizer.encode_batch(lines) == [tokenizer.encode(line) for line in lines]
+    assert sum(len(ids) for ids in tokenizer.encode_batch(["x²"] * 1000)) == sum(
+        len(ids) for ids in [tokenizer.encode("x2")] * 1000
+    )
+
+
+def test_symbols_are_part_of_what_identifies_a_vocabulary() -> None:
+    plain = unigram(["▁a", "b"])
+    assert _with_symbols(plain, "b").fingerprint != plain.fingerprint
+    specification = json.loads(_with_symbols(plain, "b").backend.to_str())
+    assert any(not token["special"] for token in specification["added_tokens"])
