@@ -23,6 +23,8 @@ class VocabularySettings(Settings):
     text, 0 uniformly, 0.7 in mBART and VoCap; null reads the whole text once.
     max_lines: learn from a uniform sample of this many lines, the same on every run; null learns from all, which
     unigram and bpe hold in memory.
+    user_defined_symbols: placeholders, tags, product names and the like; each is one token, counts in `size`, and is
+    found in a text as it stands.
     """
 
     kind: VocabularyKind = "unigram"
@@ -33,6 +35,7 @@ class VocabularySettings(Settings):
     language_exponent: Annotated[float | None, Field(ge=0, le=1)] = None
 
     max_lines: Annotated[int | None, Field(ge=1, le=MAX_COUNT)] = None
+    user_defined_symbols: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _kind_has_bytes(self) -> VocabularySettings:
@@ -49,7 +52,7 @@ class TaskVocabularySettings(VocabularySettings):
     mode: how the upstream vocabulary changes. replace learns a new one. extend adds `size` subwords that the task's
     training text has at least `min_count` times (2 by default). trim removes subwords that the text uses less than
     `min_count` times (1 by default), and ignores `size`. `kind`, `character_coverage`, `byte_fallback`,
-    `language_exponent` and `max_lines` apply to replace only.
+    `language_exponent` and `max_lines` apply to replace only, `user_defined_symbols` to replace and extend.
     """
 
     mode: VocabularyMode = "replace"

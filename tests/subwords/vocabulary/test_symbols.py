@@ -13,6 +13,7 @@ import sentencepiece
 import tokenizers
 from tokenizers import AddedToken
 
+from subgraft.base.errors import UserError
 from subgraft.config.vocabularies import SamplingSettings
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.as_sentencepiece import as_sentencepiece
@@ -173,3 +174,66 @@ def test_symbols_are_part_of_what_identifies_a_vocabulary() -> None:
     assert _with_symbols(plain, "b").fingerprint != plain.fingerprint
     specification = json.loads(_with_symbols(plain, "b").backend.to_str())
     assert any(not token["special"] for token in specification["added_tokens"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_words_are_single_tokens_of_a_learnt_vocabulary(kind: str) -> None:
+    size = with_room(kind, 130)
+    tokenizer = learn(TEXT, kind=kind, size=size, words=["⟦1⟧", "<br>", "farmers", "⟦1⟧"])  # type: ignore[arg-type]
+    assert len(tokenizer) == size
+    assert list(tokenizer.symbols.values()) == ["⟦1⟧", "<br>", "farmers"]
+    line = "we read ⟦1⟧ farmers"
+    assert [tokenizer.symbols[i] for i in tokenizer.encode(line) if i in tokenizer.symbols] == ["⟦1⟧", "farmers"]
+    assert tokenizer.decode(tokenizer.encode(line)) == line
+    if kind != "wordpiece":  # whose decoder puts a space before every word
+        assert tokenizer.decode(tokenizer.encode("<br>read<br>read <br> read")) == "<br>read<br>read <br> read"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_words_come_first_in_an_extension(kind: str) -> None:
+    old = _learnt(kind)
+    extended = extend(old, TEXT, 10, words=["⟦1⟧", "dreamcatcher"])
+    assert len(extended) == len(old) + 10
+    assert extended.pieces[len(old) : len(old) + 2] == ("⟦1⟧", "dreamcatcher")
+    assert extended.decode(extended.encode("we read ⟦1⟧ dreamcatcher")) == "we read ⟦1⟧ dreamcatcher"
+    only = extend(old, TEXT, 1, words=["⟦1⟧"])
+    assert only.pieces[len(old) :] == ("⟦1⟧",)
+    assert [only.pieces[i] for i in only.encode(TEXT[0])] == [old.pieces[i] for i in old.encode(TEXT[0])]
+    with pytest.raises(UserError, match="2 new words"):
+        extend(old, TEXT, 1, words=["⟦1⟧", "⟦2⟧"])
+
+
+@pytest.mark.parametrize("word", ["", " a", "a\nb", "de_DE", "</s>"])
+def test_words_that_no_text_contains_are_refused(word: str) -> None:
+    with pytest.raises(UserError, match="user-defined symbol 2"):
+        learn(TEXT, kind="unigram", size=130, words=["⟦1⟧", word])
+
+
+def test_a_word_that_the_normalizer_changes_is_refused() -> None:
+    with pytest.raises(UserError, match="changes the symbol 'X²'"):
+        learn(TEXT, kind="unigram", size=130, words=["X²"])
+
+
+def test_a_vocabulary_learnt_like_another_has_its_special_tokens_and_symbols() -> None:
+    old = _with_symbols(byte_level(TEXT, 300), AddedToken("covid", single_word=True), "   ", "<unused3>")
+    backend = tokenizers.Tokenizer.from_str(old.backend.to_str())
+    backend.add_special_tokens(["<ent>", "<|reserved_1|>"])
+    old = Tokenizer(Source(backend.to_str(), old.config))
+    new = learn(TEXT, kind="byte-level-bpe", size=320, like=old)
+    assert len(new) == 320
+    assert set(new.symbols.values()) == {"covid", "   "}
+    assert new.pieces.index("<ent>") in new.special_ids
+    assert "<|reserved_1|>" not in new.pieces
+    alignment = align(old, new)
+    assert [old.pieces[alignment.origins[new.pieces.index(each)]] for each in ("covid", "<ent>")] == ["covid", "<ent>"]
+    unknown = new.special["unk"]
+    assert alignment.origins[unknown] == -1  # GPT-2's unknown token is its end
+
+
+def test_a_token_that_normalisation_empties_is_never_found() -> None:
+    plain = unigram(["▁a", "b"])
+    backend = tokenizers.Tokenizer.from_str(plain.backend.to_str())
+    backend.normalizer = tokenizers.normalizers.Strip()
+    backend.add_tokens(["  ", "\n"])
+    tokenizer = Tokenizer(Source(backend.to_str(), {}))
+    assert tokenizer.encode("a</s>b  ") == plain.encode("a</s>b")

@@ -89,6 +89,7 @@ def adapted_vocabulary_step(
         model_side=side,
         added=settings.size if extends else None,
         min_count=settings.min_count or (MIN_COUNT_ADDED if extends else MIN_COUNT_RETAINED),
+        words=settings.user_defined_symbols if extends else (),
     )
     owner = "model" if text == "both" else side
     name = f"vocabulary of the {owner}, {'extended' if extends else 'trimmed'} by {inputs['corpus'].name}"

@@ -17,7 +17,7 @@ from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.experiments.fit.choices import vocabulary_size
 from subgraft.interfaces.api.arguments import LanguagePair, new_languages_of, one_of, pair_of, require_whole
 from subgraft.interfaces.api.transfers import check_method, with_new_languages
-from subgraft.interfaces.api.vocabularies import Text, text_lines
+from subgraft.interfaces.api.vocabularies import Text, text_lines, words_of
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.transformers import write_tokenizers
 from subgraft.modeling.families import family_of
@@ -53,6 +53,7 @@ def graft(
     languages: LanguagePair | None = None,
     seed: int = 1,
     new_languages: Mapping[str, str] = MappingProxyType({}),
+    words: Sequence[str] = (),
 ) -> Grafted:
     """Give a transformers model the vocabulary of a task's texts, for `transformers.Trainer` or a training loop.
 
@@ -72,6 +73,7 @@ def graft(
         seed: of random initialisers.
         new_languages: languages that the model has no code for, each with the initialiser of its code's embedding:
             `mean` of the other codes', `random-matched`, or the language whose code's is copied.
+        words: user-defined symbols of the new vocabulary: see `learn_vocabulary`.
 
     Raises:
         UserError: the family is not supported, the texts are empty, a new language has a code already or gets none,
@@ -92,7 +94,7 @@ def graft(
         output.mkdir()
         tokenizers = _tokenizers(model, tokenizer, source_folder)
         bundle = with_new_languages(Bundle.of_sides(_copy_model(model), tokenizers), code_initialisers, seed)
-        vocabulary = _vocabulary(bundle.decoder, list(text_lines(texts)), mode, size)
+        vocabulary = _vocabulary(bundle.decoder, list(text_lines(texts)), mode, size, words_of(words))
         sides = family_of(model).sides
         result = transfer_bundle(bundle, dict.fromkeys(sides, vocabulary), initialiser).bundle
         result, loading = write_tokenizers(result, output, pair)
@@ -144,19 +146,19 @@ def _copy_model(model: PreTrainedModel) -> PreTrainedModel:
     return copied
 
 
-def _vocabulary(old: Tokenizer, lines: Sequence[str], mode: Mode, size: int | None) -> Tokenizer:
+def _vocabulary(old: Tokenizer, lines: Sequence[str], mode: Mode, size: int | None, words: Sequence[str]) -> Tokenizer:
     """A vocabulary of the old one's kind; without a size, no larger than the text supports."""
     target_size = size if size is not None else vocabulary_size(sum(map(len, lines)))
     try:
-        return _make_vocabulary(old, lines, mode, target_size)
+        return _make_vocabulary(old, lines, mode, target_size, words)
     except TooLargeError as error:
         if size is not None:
             raise
-        return _make_vocabulary(old, lines, mode, error.possible)
+        return _make_vocabulary(old, lines, mode, error.possible, words)
 
 
-def _make_vocabulary(old: Tokenizer, lines: Sequence[str], mode: Mode, size: int) -> Tokenizer:
+def _make_vocabulary(old: Tokenizer, lines: Sequence[str], mode: Mode, size: int, words: Sequence[str]) -> Tokenizer:
     if mode == "extend":
-        return extend(old, lines, size)
+        return extend(old, lines, size, words=words)
     kind = kind_like(old)
-    return learn(lines, kind=kind, size=size, byte_fallback=kind in SENTENCEPIECE_KINDS, like=old)
+    return learn(lines, kind=kind, size=size, byte_fallback=kind in SENTENCEPIECE_KINDS, like=old, words=words)

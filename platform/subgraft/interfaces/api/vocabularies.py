@@ -44,6 +44,7 @@ def learn_vocabulary(
     character_coverage: float = 1.0,
     byte_fallback: bool | None = None,
     min_count: int | None = None,
+    words: Sequence[str] = (),
 ) -> Tokenizer:
     """Learn a vocabulary from a task's text, as `subgraft vocab learn` does; its `save` writes a directory.
 
@@ -51,10 +52,12 @@ def learn_vocabulary(
         text: lines (`str`) and files of lines (`Path`); a string that names a file is refused.
         size: pieces, special tokens included.
         kind: the algorithm.
-        like: the model or vocabulary whose special tokens and language codes to copy.
+        like: the model or vocabulary whose special tokens, language codes and user-defined symbols to copy.
         character_coverage: share of the characters that get their own pieces.
         byte_fallback: encode other characters as bytes; the default for unigram and bpe, unavailable for others.
         min_count: leave out pieces that occur fewer times in the text.
+        words: placeholders, tags, product names and the like (user-defined symbols): each is one token, counts in
+            `size`, and is found in a text as it stands.
 
     Raises:
         UserError: the text cannot be read, or does not support the size.
@@ -72,12 +75,19 @@ def learn_vocabulary(
         character_coverage=character_coverage,
         byte_fallback=kind in SENTENCEPIECE_KINDS if byte_fallback is None else byte_fallback,
         like=None if like is None else vocabulary_of(like),
+        words=words_of(words),
         min_count=min_count,
     )
 
 
 def extend(
-    vocabulary: VocabularyLike, text: Text, *, add: int, min_count: int = MIN_COUNT, side: SideName = "decoder"
+    vocabulary: VocabularyLike,
+    text: Text,
+    *,
+    add: int,
+    min_count: int = MIN_COUNT,
+    side: SideName = "decoder",
+    words: Sequence[str] = (),
 ) -> Tokenizer:
     """Add the text's most frequent subwords to a vocabulary, which retains its ids, as `subgraft vocab extend` does.
 
@@ -87,13 +97,21 @@ def extend(
         add: The number of new subwords.
         min_count: The minimum number of occurrences of a new subword in the text.
         side: The side of the vocabulary, for a model with two.
+        words: User-defined symbols, which come first: see `learn_vocabulary`.
 
     Raises:
         UserError: The text does not support so many.
     """
     require_whole("add", add, 1, MAX_VOCABULARY_SIZE)
     require_whole("min_count", min_count, 1)
-    return extend_vocabulary(vocabulary_of(vocabulary, side), text_lines(text), add, min_count)
+    return extend_vocabulary(vocabulary_of(vocabulary, side), text_lines(text), add, min_count, words_of(words))
+
+
+def words_of(words: Sequence[str]) -> tuple[str, ...]:
+    """The words of an argument. Raises ArgumentError for one string, whose every character would be a word."""
+    if isinstance(words, str) or not all(isinstance(word, str) for word in words):
+        raise ArgumentError(f"expected a list of words, found {shown(words)}", where="words")
+    return tuple(words)
 
 
 def trim(vocabulary: VocabularyLike, text: Text, *, min_count: int = 1, side: SideName = "decoder") -> Tokenizer:

@@ -48,6 +48,7 @@ def add_to(commands: Commands) -> None:
     learning.add_argument("--byte-fallback", action=argparse.BooleanOptionalAction, help=fallback)
     fewer = "leave out pieces that the text uses fewer than N times"
     learning.add_argument("--min-count", type=whole_number(1), metavar="N", help=fewer)
+    _add_words(learning)
     add_out(learning)
     learning.set_defaults(command=learn)
     _add_changes(group)
@@ -62,6 +63,17 @@ def add_to(commands: Commands) -> None:
     comparing.set_defaults(command=compare)
     _add_embed(group)
     _add_allocations(group)
+
+
+def _add_words(parser: argparse.ArgumentParser) -> None:
+    words = "words that are single tokens, such as placeholders, tags and product names; one in each line"
+    parser.add_argument("--words", type=Path, metavar="FILE", help=words)
+
+
+def _words(arguments: argparse.Namespace) -> list[str]:
+    """The words of --words, without blank lines and white space around them."""
+    lines = reading.lines(arguments.words) if arguments.words else ()
+    return [word for line in lines if (word := line.strip())]
 
 
 def _add_changes(group: Commands) -> None:
@@ -88,6 +100,7 @@ def _add_changes(group: Commands) -> None:
             parser.add_argument(
                 "--add", type=whole_number(1), required=True, metavar="N", help="number of new subwords"
             )
+            _add_words(parser)
         fewer = f"{rare} fewer than N times in the text (default {count})"
         parser.add_argument("--min-count", type=whole_number(1), default=count, metavar="N", help=fewer)
         whose = "whose vocabulary, in a model with two (default: decoder)"
@@ -116,7 +129,7 @@ def _add_embed(group: Commands) -> None:
 def learn(arguments: argparse.Namespace) -> None:
     options = selected(arguments, "size", "kind", "like", "character_coverage", "byte_fallback", "min_count")
     with new_directory(arguments.out) as out:
-        tokenizer = subgraft.learn_vocabulary(arguments.text, **options)
+        tokenizer = subgraft.learn_vocabulary(arguments.text, **options, words=_words(arguments))
         tokenizer.save(out)
     say(f"{len(tokenizer):,} pieces written to {arguments.out}")
 
@@ -126,7 +139,8 @@ def extend(arguments: argparse.Namespace) -> None:
 
     with new_directory(arguments.out) as out:
         old = load_vocabulary(arguments.vocabulary, arguments.side)
-        extended = subgraft.extend(old, arguments.text, add=arguments.add, min_count=arguments.min_count)
+        options = selected(arguments, "add", "min_count")
+        extended = subgraft.extend(old, arguments.text, **options, words=_words(arguments))
         extended.save(out)
     say(f"{arguments.add:,} subwords added to {len(old):,}: {len(extended):,} written to {arguments.out}")
 

@@ -43,12 +43,14 @@ class AdaptedVocabularyRecipe(Recipe):
         model_side: The side of the input `model` whose vocabulary it is, if there is no input `vocabulary`.
         added: Number of subwords to add; None trims the vocabulary.
         min_count: Subwords that occur less often in the text are not added, or are removed.
+        words: User-defined symbols among those to add.
     """
 
     side: Literal["source", "target", "both"]
     model_side: SideName
     added: int | None
     min_count: int
+    words: tuple[str, ...] = ()
 
 
 class ImportedVocabularyRecipe(Recipe):

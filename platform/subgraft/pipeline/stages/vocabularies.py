@@ -93,7 +93,7 @@ def adapt_vocabulary(recipe: AdaptedVocabularyRecipe, inputs: Inputs, out: Path,
     adapted = (
         trim(old, lines, recipe.min_count)
         if recipe.added is None
-        else extend(old, lines, recipe.added, recipe.min_count)
+        else extend(old, lines, recipe.added, recipe.min_count, recipe.words)
     )
     adapted.save(out)
     return {"size": len(adapted), "upstream_size": len(old), "fingerprint": adapted.fingerprint}
@@ -128,6 +128,7 @@ def learn_vocabulary(recipe: VocabularyRecipe, inputs: Inputs, out: Path, contex
         mask=recipe.mask,
         languages=recipe.languages,
         like=like,
+        words=recipe.settings.user_defined_symbols,
         max_lines=recipe.settings.max_lines,
         min_count=recipe.settings.min_count,
     )

@@ -80,13 +80,23 @@ def _split_new(origins: NDArray[np.int64], target: Tokenizer) -> tuple[tuple[int
 
 
 def _special_origins(source: Tokenizer, target: Tokenizer) -> dict[int, int]:
-    by_piece = _added_by_spelling(source)
+    # OPT has a piece <unk>, although its unknown token is its end.
+    by_piece = dict(zip(reversed(source.pieces), range(len(source) - 1, -1, -1), strict=True))
+    by_piece |= _added_by_spelling(source)
     origins = {token: by_piece[piece] for token, piece in enumerate(target.pieces) if piece in by_piece}
     origins |= {token: source.languages[code] for code, token in target.languages.items() if code in source.languages}
     for role in reversed(_ROLES):
-        if role in source.special and role in target.special:
+        if role in source.special and role in target.special and not _stands_in(source, target, role):
             origins[target.special[role]] = source.special[role]
     return {token: origin for token, origin in origins.items() if token in target.special_ids}
+
+
+def _stands_in(source: Tokenizer, target: Tokenizer, role: str) -> bool:
+    """Whether the source's unknown token is another one, as the end is in GPT-2 and OPT, and the target has its own."""
+    if role != "unk":
+        return False
+    shared = [other for other in ("bos", "eos", "pad") if source.special.get(other) == source.special["unk"]]
+    return bool(shared) and target.special["unk"] not in map(target.special.get, shared)
 
 
 def _added_by_spelling(tokenizer: Tokenizer) -> dict[str, int]:

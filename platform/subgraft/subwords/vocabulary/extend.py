@@ -16,16 +16,20 @@ script that the vocabulary lacks, single letters come first, which are then join
 from __future__ import annotations
 
 import heapq
+import json
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
+import tokenizers
+
 from subgraft.base.errors import UserError
 from subgraft.subwords.vocabulary.entry import CONTINUATION_MARK, SPACE_MARK, Mark
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
 from subgraft.subwords.vocabulary.sentencepiece_model import SCORE_STEPS
+from subgraft.subwords.vocabulary.symbols import add_words, require_symbols
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_description import BYTE_PIECE
 from subgraft.subwords.vocabulary.tokenizer_spec import (
@@ -41,14 +45,29 @@ MIN_COUNT = 2  # a string that occurs only once is not worth a subword
 _MIN_LETTERS = 3  # a script with fewer letters in the text occurs only as symbols, such as µ, ª, ℃
 
 
-def extend(tokenizer: Tokenizer, lines: Iterable[str], added: int, min_count: int = MIN_COUNT) -> Tokenizer:
+def extend(
+    tokenizer: Tokenizer, lines: Iterable[str], added: int, min_count: int = MIN_COUNT, words: Sequence[str] = ()
+) -> Tokenizer:
     """The vocabulary with exactly `added` new pieces after the old ones, each occurring at least `min_count` times.
 
     Deterministic in the vocabulary, lines and settings.
 
+    Args:
+        words: User-defined symbols, which come first, however often they occur. Pieces that exist become symbols with
+            their ids.
+
     Raises:
         TooLargeError: The text supports fewer pieces; the error has their number.
     """
+    if words:
+        size = len(tokenizer)
+        tokenizer = _with_symbols(tokenizer, words)
+        added -= len(tokenizer) - size
+        if added < 0:
+            what = f"there are {len(tokenizer) - size:,} new words, and room for {added + len(tokenizer) - size:,}"
+            raise UserError(what, hint=f"Add at least {len(tokenizer) - size:,} pieces.")
+        if not added:
+            return tokenizer
     words = word_counts(tokenizer.backend, tokenizer.guard.checked(lines))
     letters = _new_letters(tokenizer, words, min_count)[:added]
     with_letters = _with_letters(tokenizer, letters) if letters else tokenizer
@@ -102,6 +121,15 @@ def _with_letters(tokenizer: Tokenizer, letters: Sequence[str]) -> Tokenizer:
         return tokenizer.with_specification(with_pieces(renumbered, letters))
     rarest = min(score for _, score in renumbered["model"]["vocab"])
     return tokenizer.with_specification(with_scores(renumbered, [(letter, rarest) for letter in letters]))
+
+
+def _with_symbols(tokenizer: Tokenizer, words: Sequence[str]) -> Tokenizer:
+    special = [tokenizer.pieces[token] for token in tokenizer.special_ids]
+    new = [word for word in require_symbols(words, special) if word not in tokenizer.symbols.values()]
+    renumbered = select_tokens(tokenizer.specification, range(len(tokenizer)))
+    backend: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(json.dumps(renumbered))
+    add_words(backend, new)
+    return tokenizer.with_specification(json.loads(backend.to_str()))
 
 
 def with_codes(tokenizer: Tokenizer, codes: Sequence[str]) -> Tokenizer:

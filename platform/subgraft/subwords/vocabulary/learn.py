@@ -26,6 +26,7 @@ from subgraft.subwords.vocabulary.learning_errors import empty_corpus, no_room_f
 from subgraft.subwords.vocabulary.prune import Learnt, learn_used
 from subgraft.subwords.vocabulary.sentencepiece_model import convert, train, with_rounded_scores
 from subgraft.subwords.vocabulary.specials import SpecialTokens, add_special_tokens, special_tokens
+from subgraft.subwords.vocabulary.symbols import add_words, adopted_symbols, require_symbols, text_between
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -39,6 +40,7 @@ def learn(
     mask: bool = False,
     languages: Sequence[str] = (),
     like: Tokenizer | None = None,
+    words: Sequence[str] = (),
     max_lines: int | None = None,
     min_count: int | None = None,
     seed: int = 1,
@@ -50,7 +52,9 @@ def learn(
             byte_fallback written in bytes.
         byte_fallback: Add the 256 bytes (unigram and bpe; byte-level-bpe always has them).
         mask, languages: Append a mask token, and these language codes or other special tokens.
-        like: A vocabulary whose special tokens and language codes to adopt, so that the result fits its model.
+        like: A vocabulary whose special tokens, language codes and user-defined symbols to adopt, so that the result
+            fits its model.
+        words: User-defined symbols, which are single tokens and part of `size`.
         max_lines: Learn from a uniform sample of this many lines, which `seed` determines.
         min_count: Replace pieces that occur fewer times in the text (see `prune`).
 
@@ -58,31 +62,45 @@ def learn(
         UserError: The text is empty or does not support a vocabulary of this size.
     """
     special = special_tokens(wordpiece=kind == "wordpiece", mask=mask, languages=languages, like=like)
+    symbols = [] if like is None else adopted_symbols(like)
+    adopted = {each.content for each in symbols}
+    words = [word for word in require_symbols(words, special.pieces) if word not in adopted]
+    lines = text_between(lines, [*adopted, *words])
     sampled = iter(lines) if max_lines is None else iter(sample(lines, max_lines, seed))
-    if size - len(special.last) <= len(special.first_pieces):
-        raise too_small(size, len(special.first_pieces) + len(special.last))
+    last = len(special.last) + len(symbols) + len(words)
+    if size - last <= len(special.first_pieces):
+        raise too_small(size, len(special.first_pieces) + last)
     if byte_fallback and kind not in SENTENCEPIECE_KINDS:
         raise UserError(f"byte_fallback applies to unigram and bpe, not to {kind}")
     if character_coverage < 1 and kind == "byte-level-bpe":
         raise UserError("character_coverage does not apply to byte-level-bpe, which spells every character in bytes")
 
     def learn_size(text: Iterable[str], total: int) -> Learnt:
-        ordinary = total - len(special.last)
+        ordinary = total - last
         text = text if like is None else like.guard.checked(text)  # some kinds use its normalizer
         if kind == "wordpiece":
-            return Learnt(learn_wordpiece(text, ordinary, character_coverage, special, like))
+            return Learnt(learn_wordpiece(text, ordinary, character_coverage, special, like, last))
         if kind == "byte-level-bpe":
-            return Learnt(learn_byte_level(text, ordinary, special, like))
-        model = _learn_sentencepiece(iter(text), kind, ordinary, character_coverage, byte_fallback, special)
+            return Learnt(learn_byte_level(text, ordinary, special, like, last))
+        model = _learn_sentencepiece(iter(text), kind, ordinary, character_coverage, byte_fallback, special, last)
         return Learnt(convert(model), model)
 
-    if min_count is None:
-        backend, model = learn_size(sampled, size)
-    else:
-        text = list(sampled)
-        backend, model = learn_used(partial(learn_size, text), text, size, min_count, len(special.last))
-    add_special_tokens(backend, special.last)
-    return Tokenizer(Source(backend.to_str(), special.config, model))
+    has_symbols = bool(symbols or words)
+    text = list(sampled) if has_symbols or min_count is not None else sampled
+    total = size
+    while True:
+        if min_count is None:
+            backend, model = learn_size(text, total)
+        else:
+            backend, model = learn_used(partial(learn_size, text), text, total, min_count, last)
+        add_special_tokens(backend, special.last)
+        if has_symbols:
+            backend.add_tokens(symbols)
+            add_words(backend, words)
+        missing = size - int(backend.get_vocab_size())
+        if not missing or not has_symbols:
+            return Tokenizer(Source(backend.to_str(), special.config, model))
+        total += missing  # symbols that are learnt pieces as well
 
 
 def kind_like(tokenizer: Tokenizer) -> VocabularyKind:
@@ -111,6 +129,7 @@ def _learn_sentencepiece(
     character_coverage: float,
     byte_fallback: bool,
     special: SpecialTokens,
+    appended: int,
 ) -> bytes:
     errors: list[UserError] = []
     try:
@@ -125,7 +144,7 @@ def _learn_sentencepiece(
     except RuntimeError as error:
         if errors:
             raise errors[0] from None
-        raise _explain_error(str(error), size, len(special.last), byte_fallback) from error
+        raise _explain_error(str(error), size, appended, byte_fallback) from error
     return with_rounded_scores(model)
 
 
@@ -159,10 +178,10 @@ def _explain_error(message: str, size: int, appended: int, byte_fallback: bool) 
 
 
 def learn_byte_level(
-    lines: Iterable[str], size: int, special: SpecialTokens, like: Tokenizer | None
+    lines: Iterable[str], size: int, special: SpecialTokens, like: Tokenizer | None, appended: int
 ) -> tokenizers.Tokenizer:
     """A tokenizer of exactly `size` pieces including all 256 bytes; words are split as in GPT-2, or as in `like`."""
-    first, appended = list(special.first_pieces), len(special.last)
+    first = list(special.first_pieces)
     smallest = len(first) + len(CHARACTER_OF_BYTE)
     if size < smallest:
         raise no_room_for_bytes(size + appended, smallest + appended)
@@ -199,10 +218,15 @@ def _byte_level_tokenizer(model: models.BPE, like: Tokenizer | None) -> tokenize
 
 
 def learn_wordpiece(
-    lines: Iterable[str], size: int, character_coverage: float, special: SpecialTokens, like: Tokenizer | None
+    lines: Iterable[str],
+    size: int,
+    character_coverage: float,
+    special: SpecialTokens,
+    like: Tokenizer | None,
+    appended: int,
 ) -> tokenizers.Tokenizer:
     """A tokenizer of exactly `size` pieces. Words are split as in `like`, or as in BERT (white space, punctuation)."""
-    unknown, appended = special.spelling["unk"], len(special.last)
+    unknown = special.spelling["unk"]
     untrained = _wordpiece_tokenizer(models.WordPiece({unknown: 0}, unk_token=unknown), like)
     covered = _limit_alphabet([untrained.normalizer.normalize_str(line) for line in lines], character_coverage)
     alphabet = _train_wordpiece(untrained, covered, list(special.first_pieces), 0)

@@ -152,13 +152,13 @@ def _normalisation_table(normalisation: str) -> bytes:
 def _is_converted_from(model: bytes, specification: Mapping[str, Any]) -> bool:
     """Whether a tokenizer.json equals the result of `convert`, apart from added tokens and what follows a symbol."""
     converted = json.loads(convert(model).to_str())
-    for each in (converted, specification):
-        splitting = each.get("pre_tokenizer")
-        if isinstance(splitting, dict) and splitting.get("prepend_scheme") == "first":
-            each["pre_tokenizer"] = {**splitting, "prepend_scheme": "always"}
-    added = specification.get("added_tokens") or []
-    return all(converted[part] == specification.get(part) for part in ("normalizer", "pre_tokenizer", "model")) and all(
-        not token.get("special") or not token.get("normalized") for token in added
+    splitting, added = dict(specification.get("pre_tokenizer") or {}), specification.get("added_tokens") or []
+    if splitting.get("prepend_scheme") == "first":
+        splitting["prepend_scheme"] = converted["pre_tokenizer"]["prepend_scheme"]
+    return (
+        splitting == converted["pre_tokenizer"]
+        and all(converted[part] == specification.get(part) for part in ("normalizer", "model"))
+        and all(not token.get("special") or not token.get("normalized") for token in added)
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,12 +9,9 @@ from typing import Any
 import tokenizers
 from tokenizers import AddedToken
 
-from subgraft.config.entities import ENTITY_TOKENS
 from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE
+from subgraft.subwords.vocabulary.symbols import PLACEHOLDER
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-
-# Special tokens that a model was never trained on: Llama 3 has 250 of them, Gemma 99.
-_PLACEHOLDER = re.compile(r"reserved|unused|placeholder|extra_id", re.IGNORECASE)
 
 _SENTENCEPIECE_ORDER = ("bos", "pad", "eos", "unk")
 _WORDPIECE_ORDER = ("pad", "unk", "cls", "sep", "mask")
@@ -53,6 +49,11 @@ class SpecialTokens:
         return tuple(dict.fromkeys(self.spelling[role] for role in self.first if role in self.spelling))
 
     @property
+    def pieces(self) -> tuple[str, ...]:
+        """All of them, each once."""
+        return tuple(dict.fromkeys((*self.spelling.values(), *self.last)))
+
+    @property
     def config(self) -> dict[str, Any]:
         """The contents of tokenizer_config.json."""
         roles = {f"{role}_token": piece for role, piece in self.spelling.items()}
@@ -64,8 +65,8 @@ def special_tokens(*, wordpiece: bool, mask: bool, languages: Sequence[str], lik
     """Special tokens by our convention, or as in `like` for every role and language that it has.
 
     SentencePiece kinds start with <s> <pad> </s> <unk>, WordPiece with [PAD] [UNK] [CLS] [SEP] [MASK]; all others come
-    last, in the order of their ids in `like`. Padding and unknown tokens are added even if `like` has none. If `like`
-    is the vocabulary of a chat model, its template and the special tokens of turns are adopted.
+    last, in the order of their ids in `like`, without its placeholders. Padding and unknown tokens are added even if
+    `like` has none. The template of a chat model is adopted.
     """
     first = _WORDPIECE_ORDER if wordpiece else _SENTENCEPIECE_ORDER
     spelling = dict(_WORDPIECE_SPELLING if wordpiece else _SENTENCEPIECE_SPELLING)
@@ -77,23 +78,17 @@ def special_tokens(*, wordpiece: bool, mask: bool, languages: Sequence[str], lik
     last = [piece for role, piece in spelling.items() if role not in first]
     last += languages
     if like is not None:
-        last += [*like.languages, *_entity_marks(like), *_turn_tokens(like)]
+        last += [*like.languages, *_further_tokens(like)]
         position = {piece: i for i, piece in enumerate(like.pieces)}
         last.sort(key=lambda piece: position.get(piece, -1))
     template = {} if like is None else {name: value for name, value in like.config.items() if name == CHAT_TEMPLATE}
     return SpecialTokens(spelling, first, tuple(dict.fromkeys(p for p in last if p not in first_pieces)), template)
 
 
-def _entity_marks(like: Tokenizer) -> list[str]:
-    """The tokens that mark entities, of a vocabulary that has them."""
-    return [piece for i in sorted(like.special_ids) if (piece := like.pieces[i]) in ENTITY_TOKENS]
-
-
-def _turn_tokens(like: Tokenizer) -> list[str]:
-    """The special tokens of a chat model, without placeholders; none of other models, whose roles are enough."""
-    if CHAT_TEMPLATE not in like.config:
-        return []
-    return [piece for i in sorted(like.special_ids) if (piece := like.pieces[i]) and not _PLACEHOLDER.search(piece)]
+def _further_tokens(like: Tokenizer) -> list[str]:
+    """Special tokens besides roles and languages, such as marks of entities or turns, without placeholders."""
+    further = like.special_ids.difference(like.special.values(), like.languages.values())
+    return [piece for i in sorted(further) if (piece := like.pieces[i]) and not PLACEHOLDER.search(piece)]
 
 
 def _adopt_roles(like: Tokenizer, ours: dict[str, str]) -> dict[str, str]:

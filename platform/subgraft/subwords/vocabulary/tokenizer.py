@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tokenizers
 from numpy.typing import NDArray
+from tokenizers import AddedToken
 
 from subgraft.base.errors import UserError
 from subgraft.base.json_io import parse_user_object
@@ -374,4 +375,9 @@ def _backend(tokenizer_json: str) -> tokenizers.Tokenizer:
     backend.no_truncation()
     backend.no_padding()
     backend.encode_special_tokens = True
+    if backend.normalizer is not None:
+        # tokenizers searches forever for a token that normalisation empties, such as the spaces that a T5 strips.
+        normalised = [token for token in backend.get_added_tokens_decoder().values() if token.normalized]
+        emptied = [token.content for token in normalised if not backend.normalizer.normalize_str(token.content)]
+        backend.add_special_tokens([AddedToken(content, normalized=False) for content in emptied])
     return backend
