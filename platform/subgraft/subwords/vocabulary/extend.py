@@ -59,33 +59,29 @@ def extend(
     Raises:
         TooLargeError: The text supports fewer pieces; the error has their number.
     """
-    if words:
-        size = len(tokenizer)
-        tokenizer = _with_symbols(tokenizer, words)
-        added -= len(tokenizer) - size
-        if added < 0:
-            what = f"there are {len(tokenizer) - size:,} new words, and room for {added + len(tokenizer) - size:,}"
-            raise UserError(what, hint=f"Add at least {len(tokenizer) - size:,} pieces.")
-        if not added:
-            return tokenizer
-    words = word_counts(tokenizer.backend, tokenizer.guard.checked(lines))
-    letters = _new_letters(tokenizer, words, min_count)[:added]
-    with_letters = _with_letters(tokenizer, letters) if letters else tokenizer
-    remaining = added - len(letters)
+    with_symbols = _with_symbols(tokenizer, words) if words else tokenizer
+    symbols = len(with_symbols) - len(tokenizer)
+    if symbols > added:
+        what = f"there are {symbols:,} new words, and room for {added:,} pieces"
+        raise UserError(what, hint=f"Add at least {symbols:,} pieces.")
+    if symbols == added:
+        return with_symbols
+    counts = word_counts(with_symbols.backend, with_symbols.guard.checked(lines))
+    letters = _new_letters(with_symbols, counts, min_count)[: added - symbols]
+    old = _with_letters(with_symbols, letters) if letters else with_symbols
+    remaining = added - symbols - len(letters)
     if not remaining:
-        return with_letters
-    specification = with_letters.specification
+        return old
+    specification = old.specification
     kind = specification["model"]["type"]
-    cuts, known = cut_words(with_letters.backend, words), frozenset(with_letters.pieces)
-    joined = join_pieces(words, cuts, _join(with_letters), known, remaining, min_count, keep_intermediate=kind == "BPE")
+    cuts, known = cut_words(old.backend, counts), frozenset(old.pieces)
+    joined = join_pieces(counts, cuts, _join(old), known, remaining, min_count, keep_intermediate=kind == "BPE")
     if len(joined.pieces) < remaining:
-        raise _too_many_error(added, len(letters) + len(joined.pieces), min_count)
-    renumbered = select_tokens(specification, range(len(with_letters)))
+        raise _too_many_error(added, added - remaining + len(joined.pieces), min_count)
+    renumbered = select_tokens(specification, range(len(old)))
     if kind == "Unigram":
-        return with_letters.with_specification(
-            with_scores(renumbered, _score_pieces(with_letters, renumbered, joined.pieces))
-        )
-    return with_letters.with_specification(with_pieces(renumbered, joined.pieces))
+        return old.with_specification(with_scores(renumbered, _score_pieces(old, renumbered, joined.pieces)))
+    return old.with_specification(with_pieces(renumbered, joined.pieces))
 
 
 def _new_letters(tokenizer: Tokenizer, words: Mapping[str, int], min_count: int) -> list[str]:
