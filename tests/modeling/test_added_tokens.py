@@ -23,7 +23,7 @@ ADDED = (
     AddedToken("<tool_call>", normalized=False),
     AddedToken("Covid", single_word=True),
     AddedToken("⟦1⟧", lstrip=True, rstrip=True, normalized=False),
-    AddedToken("    "),
+    AddedToken("    ", normalized=False),
     AddedToken("café"),
 )
 LINES = (

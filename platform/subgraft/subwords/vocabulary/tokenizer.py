@@ -376,7 +376,8 @@ def _backend(tokenizer_json: str) -> tokenizers.Tokenizer:
     backend.no_padding()
     backend.encode_special_tokens = True
     if backend.normalizer is not None:
-        # tokenizers searches forever for a token that normalisation empties, such as the spaces that a T5 strips.
+        # tokenizers finds a token that normalisation empties, such as spaces in a T5, between any two characters, and
+        # may search forever.
         normalised = [token for token in backend.get_added_tokens_decoder().values() if token.normalized]
         emptied = [token.content for token in normalised if not backend.normalizer.normalize_str(token.content)]
         backend.add_special_tokens([AddedToken(content, normalized=False) for content in emptied])
