@@ -16,6 +16,7 @@ from subgraft.base.json_io import read_object
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.transformers import write_tokenizers
 from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.subwords.vocabulary.entry import Mark
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 ADDED = (
@@ -64,7 +65,9 @@ def test_a_text_with_added_tokens_has_the_ids_of_transformers(name: str, tmp_pat
     assert special in ours.special_ids
     assert special not in ours.encode("an <ent> here")
     written = ours.decode([*ours.encode("a remdesivir<tool_call>café"), special])
-    assert all(symbol in written for symbol in ("remdesivir", "<tool_call>", "café"))
+    assert "remdesivir" in written
+    assert "<tool_call>" in written
+    assert "café" in written or ours.mark is Mark.WORDPIECE  # an uncased BERT drops accents
     assert "<ent>" not in written
 
 

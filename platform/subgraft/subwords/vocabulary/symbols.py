@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tokenizers
 from tokenizers import AddedToken, normalizers, pre_tokenizers
@@ -64,14 +64,14 @@ def add_words(backend: tokenizers.Tokenizer, words: Sequence[str]) -> None:
 
 def _begin_words_after_spaces(backend: tokenizers.Tokenizer) -> None:
     """Mark the beginning of the text after a symbol as that of a word only if there is a space between them."""
-    steps = backend.normalizer
+    normalizer: Any = backend.normalizer
     splitting = backend.pre_tokenizer
     if isinstance(splitting, pre_tokenizers.Metaspace) and splitting.prepend_scheme == "always":
         backend.pre_tokenizer = pre_tokenizers.Metaspace(splitting.replacement, "first", splitting.split)
-    elif splitting is None and isinstance(steps, normalizers.Sequence):
-        kept = [step for step in steps if not isinstance(step, normalizers.Prepend)]
-        if len(kept) < len(list(steps)):
-            backend.normalizer = normalizers.Sequence(kept)
+    elif splitting is None and type(normalizer).__name__ == "Sequence":
+        steps = [step for step in normalizer if not isinstance(step, normalizers.Prepend)]
+        if len(steps) < len(normalizer):
+            backend.normalizer = normalizers.Sequence(steps)
             backend.pre_tokenizer = pre_tokenizers.Metaspace(SPACE_MARK, "first", split=False)
 
 
