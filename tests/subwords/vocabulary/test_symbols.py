@@ -73,7 +73,7 @@ def test_a_symbol_is_one_token_of_a_text_and_appears_in_it(kind: str) -> None:
         {"added_tokens_decoder": {"9": {"content": "<x>", "special": True}}},
     ],
 )
-def test_a_token_that_the_configuration_calls_special_is_no_symbol(config: dict[str, Any]) -> None:
+def test_tokens_that_the_configuration_calls_special_are_not_symbols(config: dict[str, Any]) -> None:
     tokenizer = _with_symbols(byte_level(TEXT, 300), "<x>", "<y>", config=config)
     assert set(tokenizer.symbols.values()) == {"<y>"}
     assert tokenizer.decode(tokenizer.backend.encode("a<x>b<y>").ids) == "ab<y>"
@@ -169,7 +169,7 @@ def test_large_batches_with_symbols_are_segmented_as_single_texts() -> None:
     )
 
 
-def test_symbols_are_part_of_what_identifies_a_vocabulary() -> None:
+def test_the_fingerprint_depends_on_symbols() -> None:
     plain = unigram(["▁a", "b"])
     assert _with_symbols(plain, "b").fingerprint != plain.fingerprint
     specification = json.loads(_with_symbols(plain, "b").backend.to_str())

@@ -145,7 +145,8 @@ def normalised_symbols(tokenizer: Tokenizer) -> list[int]:
 
 def _agrees(tokenizer: Tokenizer, processor: Any) -> bool:
     """Whether both segment random sequences of pieces, and hard texts, in the same way with few exceptions."""
-    ordinary, random = tokenizer.ordinary_ids.tolist(), Random(0)
+    outside = tokenizer.symbols.keys() - normalised_symbols(tokenizer)
+    ordinary, random = [i for i in tokenizer.ordinary_ids.tolist() if i not in outside], Random(0)
     random_texts = (
         [tokenizer.decode(random.choices(ordinary, k=_TOKENS_PER_TEXT)) for _ in range(_RANDOM_TEXTS)]
         if ordinary
