@@ -49,7 +49,8 @@ def add_words(backend: tokenizers.Tokenizer, words: Sequence[str]) -> None:
 
     Raises UserError for a word that the normalizer changes into another one.
     """
-    _begin_words_after_spaces(backend)
+    if words:
+        _begin_words_after_spaces(backend)
     normalise = backend.normalizer.normalize_str if backend.normalizer is not None else str
     for word in words:
         if len(word) == 1 and not word.isascii() and backend.decode([backend.token_to_id(word) or 0]) != word:
