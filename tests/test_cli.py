@@ -264,6 +264,25 @@ def test_an_extended_vocabulary_leaves_every_row_that_there_was(marian: Path, tm
     assert counts is not None and float(counts[2]) < 0.7 * float(counts[1])
 
 
+def test_words_of_a_file_are_single_tokens_with_rows_of_their_own(
+    marian: Path, tmp_path: Path, succeed: Succeed
+) -> None:
+    text = write(tmp_path / "de.txt", toys.german(400, 7))
+    words = write(tmp_path / "words.txt", ["dankbarland", "", " <br> "])
+    succeed("vocab", "extend", marian, "--text", text, "--add", "10", "--words", words, "--out", "more")
+    vocabulary = Tokenizer.load(tmp_path / "more")
+    assert list(vocabulary.symbols.values()) == ["dankbarland", "<br>"]
+    message = succeed("transfer", "--model", marian, "--vocab", "more", "--method", "mean", "--out", "fitted")
+    assert "10 unseen" in message
+    rows = side(Bundle.load("fitted").model, "decoder").input.weight
+    word = next(iter(vocabulary.symbols))
+    parts = Bundle.load(marian).decoder.encode("dankbarland")
+    assert torch.allclose(rows[word], rows[parts].mean(0), atol=1e-6)
+    learnt = ("--text", text, "--size", "100", "--no-byte-fallback", "--words", words, "--out", "new")
+    assert succeed("vocab", "learn", *learnt) == "100 pieces written to new\n"
+    assert len(Tokenizer.load(tmp_path / "new").symbols) == 2
+
+
 def test_a_trimmed_model_is_as_sure_of_every_token_that_it_still_has(
     marian: Path, tmp_path: Path, succeed: Succeed
 ) -> None:
