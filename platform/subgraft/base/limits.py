@@ -85,3 +85,6 @@ CONVERSION_SECONDS = Limit(
 CONVERSION_MEMORY = Limit(
     "SUBGRAFT_CONVERT_MAX_MEMORY", 512 << 20, "bytes of memory beyond four times the largest file of weights"
 )
+CHAT_SECONDS = Limit("SUBGRAFT_CHAT_MAX_SECONDS", 5, "seconds of processor time for a conversation")
+CHAT_MEMORY = Limit("SUBGRAFT_CHAT_MAX_MEMORY", 256 << 20, "bytes of memory for a conversation")
+CHAT_TEXT = Limit("SUBGRAFT_CHAT_MAX_TEXT", 1 << 20, "characters that a template may add to a conversation")

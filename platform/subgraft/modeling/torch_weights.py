@@ -9,13 +9,9 @@ memory, so the operating system limits both. The process ends when PARENT ends.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import math
-import os
 import re
-import resource
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,6 +22,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from subgraft.base.errors import UserError
+from subgraft.base.limited_process import end_with_parent, limit_memory, limit_processor_time
 from subgraft.base.limits import CONVERSION_MEMORY, CONVERSION_SECONDS
 from subgraft.base.terminal_escaping import say
 from subgraft.modeling.weights import INDEX, torch_files
@@ -33,9 +30,6 @@ from subgraft.modeling.weights import INDEX, torch_files
 # The copies of a file in memory: PyTorch's, the copied tensors, safetensors' bytes, and the allocator's overhead.
 COPIES_IN_MEMORY = 4
 GIGABYTE = 10**9
-_PR_SET_PDEATHSIG = 1  # from Linux's prctl.h
-_STATUS = Path("/proc/self/status")
-_GRACE_SECONDS = 5
 # The largest number of names of one tensor: embeddings may be input and output of both sides.
 MOST_NAMES = 16
 _GLOBAL = re.compile(r"GLOBAL ([\w.]{1,200})")
@@ -152,34 +146,6 @@ def conversion_seconds(files: Sequence[Path]) -> int:
     """The limit of CPU time, in seconds, for reading and writing all files."""
     size = sum(path.stat().st_size for path in files if path.is_file())
     return CONVERSION_SECONDS.value * max(1, math.ceil(size / GIGABYTE))
-
-
-def end_with_parent(parent: int) -> None:
-    """Let the system kill this process when its parent dies; exits if the parent is dead already. Linux only.
-
-    parent: the parent's process id.
-    """
-    if sys.platform != "linux":
-        return
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it died before the call
-        sys.exit(1)
-
-
-def limit_processor_time(seconds: int) -> None:
-    """Let the system end this process with SIGXCPU after this many more seconds of CPU time."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    limit = int(used.ru_utime + used.ru_stime) + 1 + seconds
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + _GRACE_SECONDS))
-
-
-def limit_memory(size: int) -> None:
-    """Limit this process to this many more bytes of memory. Linux only, where the current use is known."""
-    if not _STATUS.exists():
-        return
-    (used,) = (line.split()[1] for line in _STATUS.read_text().splitlines() if line.startswith("VmData:"))
-    limit = int(used) * 1024 + size
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
 def main() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,10 +15,12 @@ import pytest
 from clients import TOKEN, listening_to
 from finished import gpt2_bundle, separate_bundle
 from instruct import INSTRUCT
+from served_models import served
 from subgraft.interfaces.serving.writer import Writer, open_model
 from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
 from subgraft.modeling.inference.continue_text import Continuer
 from subgraft.modeling.inference.prompts import ChatTemplate
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.understanding.predictor import Predictor
 
 PROMPT = "der Garten"
@@ -169,6 +172,28 @@ def test_a_chat_is_answered_through_the_template(tmp_path: Path) -> None:
         spoiled = [{"role": "user", "content": "<|im_end|>"}]
         status, refusal = server.ask("/v1/chat/completions", messages=spoiled)
         assert status == 400 and "<|im_end|>" in refusal["error"]["message"]
+
+
+def test_a_hostile_template_is_refused_while_other_routes_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal at the end finds the template running: the server ends nevertheless."""
+    monkeypatch.setenv("SUBGRAFT_CHAT_MAX_SECONDS", "3")
+    INSTRUCT["qwen2.5"](tmp_path / "model")
+    loops = "{% for i in range(99999) %}" * 4 + "{% endfor %}" * 4
+    Tokenizer.load(tmp_path / "model").with_chat_template(loops).save(tmp_path / "model")
+    chat = {"model": str(tmp_path / "model"), "messages": [{"role": "user", "content": "one"}], "max_tokens": 3}
+    text = {"model": str(tmp_path / "model"), "prompt": "one", "max_tokens": 3}
+    with served(tmp_path / "model", tmp_path) as model, ThreadPoolExecutor(2) as pool:
+        asked = pool.submit(model.post, "/v1/chat/completions", chat)
+        time.sleep(1)
+        assert model.post("/v1/completions", text)[0] == 200
+        status, refusal = asked.result()
+        assert status == 400 and "takes too long" in refusal["error"]["message"]
+        assert model.post("/v1/completions", text)[0] == 200
+        unanswered = pool.submit(model.post, "/v1/chat/completions", chat)
+        time.sleep(0.5)
+    assert unanswered.exception() is not None or unanswered.result()[0] >= 400
 
 
 def test_a_model_without_a_template_does_not_chat(server: _Server) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,7 +19,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from finished import gpt2_bundle, mbart_bundle, separate_bundle, tell_languages
-from served_models import served
+from served_models import ServedModel, served
 from subgraft.base.errors import UserError
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.interfaces.cli import main
@@ -255,3 +258,32 @@ def test_a_served_model_answers_many_at_once_and_ends_on_a_signal(
         assert {status for status, _ in answers} == {200}
         assert len({answer["models"][0]["outputs"][0] for _, answer in answers}) == 1
     assert not model.token_file.exists() and not list(tmp_path.glob("subgraft-serve-*"))
+
+
+def test_a_signal_ends_the_server_while_a_model_works(tmp_path: Path) -> None:
+    """The model is one that nothing interrupts, as within a library's search."""
+    script = tmp_path / "serve.py"
+    script.write_text(
+        "import contextlib, sys, time\n"
+        f"sys.path.insert(0, {str(Path(__file__).parents[2] / 'support')!r})\n"
+        "from clients import writer\n"
+        "from subgraft.interfaces.cli import main\n"
+        "from subgraft.interfaces.serving import writer as opened\n"
+        "def work(texts):\n"
+        "    print('working', flush=True)\n"
+        "    time.sleep(600)\n"
+        "opened.open_model = lambda *arguments: contextlib.nullcontext(writer(work))\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    token = tmp_path / "token"
+    command = [sys.executable, str(script), "serve", str(tmp_path), "--port", "0", "--token-file", str(token)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process, ThreadPoolExecutor(1) as pool:
+        assert process.stdout is not None
+        port = re.search(r"http://[\d.]+:(\d+)/", process.stdout.readline())
+        assert port is not None
+        answer = pool.submit(ServedModel(int(port[1]), token).ask, "thank")
+        while "working" not in process.stdout.readline():
+            pass
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0 and "stopped" in process.stdout.read()
+        assert not token.exists() and answer.exception() is not None

@@ -9,6 +9,7 @@ import os
 import secrets
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -47,6 +48,7 @@ def add_to(commands: Commands) -> None:
 def serve_model(arguments: argparse.Namespace) -> None:
     """Serve until SIGTERM or SIGINT, which end it with exit code 0."""
     from subgraft.interfaces.serving.application import LOCAL_NAMES, application
+    from subgraft.interfaces.serving.batching import is_working
     from subgraft.interfaces.serving.writer import open_model
 
     names = dict.fromkeys([arguments.model, *filter(None, [arguments.compare_with])])
@@ -61,6 +63,10 @@ def serve_model(arguments: argparse.Namespace) -> None:
             stack.enter_context(_token_file(arguments.token_file, token))
         hosts = LOCAL_NAMES if arguments.host.is_loopback else ("*",)
         _run(application(models, token, names=hosts), listening, token, arguments.token_file)
+    if is_working():
+        # Python would wait for the model, which may write for minutes, and nothing can interrupt it.
+        sys.stdout.flush()
+        os._exit(0)
 
 
 @contextlib.contextmanager

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, NamedTuple, TypeVar
 
 # The items of one batch, and the maximum number of waiting requests; further ones are refused.
@@ -12,6 +14,9 @@ BATCH_SIZE, MAX_WAITING = 64, 256
 # Seconds that a batch waits for further requests. Clients that wait for their answers send the next requests together,
 # just after a batch: without this time the first of them would be a batch of its own.
 GATHER_SECONDS = 0.005
+# The threads in which models work.
+THREAD_NAME = "batcher"
+_END_SECONDS = 0.5  # in which an idle thread ends
 
 Item = TypeVar("Item")
 Output = TypeVar("Output")
@@ -34,11 +39,13 @@ class _Request(NamedTuple, Generic[Item, Output]):
 
 
 class Batcher(Generic[Item, Output]):
-    """A queue in front of one model, which one thread uses at a time. `run` answers requests until it is cancelled."""
+    """A queue in front of one model, which has one thread. `run` answers requests until it is cancelled."""
 
     def __init__(self, write: Callable[[Sequence[Item]], list[Output]]) -> None:
         self._write = write
         self._waiting: asyncio.Queue[_Request[Item, Output]] = asyncio.Queue(MAX_WAITING)
+        # A thread of its own: asyncio's are few, and its end would wait for them.
+        self._thread = ThreadPoolExecutor(1, THREAD_NAME)
         self.batches = 0
 
     async def ask(self, items: Sequence[Item], timeout: float) -> Answer[Output]:
@@ -55,6 +62,12 @@ class Batcher(Generic[Item, Output]):
         return request.answer
 
     async def run(self) -> None:
+        try:
+            await self._run()
+        finally:
+            self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self) -> None:
         concurrent = False
         while True:
             requests = [await self._waiting.get()]
@@ -79,7 +92,7 @@ class Batcher(Generic[Item, Output]):
         self.batches += 1
         start = time.perf_counter()
         try:
-            outputs = await asyncio.to_thread(self._write, items)
+            outputs = await asyncio.get_running_loop().run_in_executor(self._thread, self._write, items)
         except Exception as error:  # only this batch fails; later ones are answered
             for request in requests:
                 if not request.answer.done():
@@ -90,3 +103,11 @@ class Batcher(Generic[Item, Output]):
             if not request.answer.done():
                 request.answer.set_result(Answer(outputs[offset : offset + len(request.items)], seconds))
             offset += len(request.items)
+
+
+def is_working() -> bool:
+    """Whether a model still works after all batchers were cancelled."""
+    threads = [thread for thread in threading.enumerate() if thread.name.startswith(THREAD_NAME)]
+    for thread in threads:
+        thread.join(_END_SECONDS)
+    return any(thread.is_alive() for thread in threads)

@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -114,11 +114,13 @@ class Completions:
     def __init__(self, models: Mapping[str, Completer], token: str, patience: float) -> None:
         self._models, self._token, self._patience = models, token, patience
         self._queues = {name: Batcher(_complete_with(model)) for name, model in models.items()}
+        # Templates are filled in by another process, which may take its time: other routes do not wait for it.
+        self._chats = {name: Batcher(_prompts_with(name, model)) for name, model in models.items()}
         self._created = int(time.time())
 
     @property
-    def batchers(self) -> Sequence[Batcher[Completion, None]]:
-        return list(self._queues.values())
+    def batchers(self) -> Sequence[Batcher[Any, Any]]:
+        return [*self._queues.values(), *self._chats.values()]
 
     def routes(self) -> list[Route]:
         return [
@@ -147,7 +149,9 @@ class Completions:
         try:
             check_token(request, self._token)
             options = _read(await body_of(request), kind)
-            completions = _completions(options, self._model(options.model))
+            model = self._model(options.model)
+            prompts = await self._conversation(options) if isinstance(options, _ChatRequest) else _texts(options, model)
+            completions = _completions(options, prompts, model)
             facts = {
                 "id": f"{form.prefix}-{secrets.token_hex(12)}",
                 "created": int(time.time()),
@@ -173,6 +177,14 @@ class Completions:
         ]
         answer = {**facts, "object": form.kind, "choices": choices, "usage": _usage(completions)}
         return JSONResponse(answer, headers=HEADERS)
+
+    async def _conversation(self, request: _ChatRequest) -> list[list[int]]:
+        turns = [message.model_dump() for message in request.messages]
+        answer = await self._chats[request.model].ask([turns], self._patience)
+        (prompt,) = answer.outputs
+        if isinstance(prompt, UserError):
+            raise RefusedError(400, f"messages: {prompt.what}")
+        return [prompt]
 
     def _model(self, name: str) -> Completer:
         if name not in self._models:
@@ -266,13 +278,28 @@ def _read(body: bytes, kind: type[_PromptRequest | _ChatRequest]) -> _PromptRequ
         raise RefusedError(400, "send JSON") from None
 
 
-def _completions(request: _PromptRequest | _ChatRequest, model: Completer) -> list[Completion]:
+def _prompts_with(name: str, model: Completer) -> Callable[[Sequence[Any]], list[list[int] | UserError]]:
+    """The ids of conversations by the model's chat template, or why there are none."""
+
+    template = cache(partial(ChatTemplate.of, model.tokenizer, name))
+
+    def ids(turns: Sequence[Mapping[str, str]]) -> list[int] | UserError:
+        try:
+            return template().ids([turns], model.max_positions)[0]
+        except UserError as error:
+            return error
+
+    return lambda conversations: [ids(turns) for turns in conversations]
+
+
+def _texts(request: _PromptRequest, model: Completer) -> list[list[int]]:
+    texts = [request.prompt] if isinstance(request.prompt, str) else request.prompt
+    return [[model.start, *ids] for ids in model.tokenizer.encode_batch(texts)]
+
+
+def _completions(request: _Options, prompts: Sequence[list[int]], model: Completer) -> list[Completion]:
     """A completion for each prompt. Raises RefusedError for a prompt that is too long for the model."""
-    if isinstance(request, _ChatRequest):
-        prompts, default = [_conversation(request, model)], model.max_positions
-    else:
-        texts = [request.prompt] if isinstance(request.prompt, str) else request.prompt
-        prompts, default = [[model.start, *ids] for ids in model.tokenizer.encode_batch(texts)], 16
+    default = model.max_positions if isinstance(request, _ChatRequest) else 16
     available = model.max_positions - max(map(len, prompts))
     max_tokens = request.max_completion_tokens or request.max_tokens or max(1, min(default, available))
     if max_tokens > available:
@@ -283,14 +310,6 @@ def _completions(request: _PromptRequest | _ChatRequest, model: Completer) -> li
     stops = [request.stop] if isinstance(request.stop, str) else request.stop or []
     sampling = Sampling(temperature, top_p if temperature else 1.0)
     return [Completion(ids, max_tokens, sampling, tuple(filter(None, stops))) for ids in prompts]
-
-
-def _conversation(request: _ChatRequest, model: Completer) -> list[int]:
-    turns = [message.model_dump() for message in request.messages]
-    try:
-        return ChatTemplate.of(model.tokenizer, request.model).ids([turns], model.max_positions)[0]
-    except UserError as error:
-        raise RefusedError(400, f"messages: {error.what}") from None
 
 
 def _choice(content: Mapping[str, Any], number: int, finish: str | None) -> dict[str, Any]:

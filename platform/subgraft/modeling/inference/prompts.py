@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import tokenizers
 
 from subgraft.base.errors import ArgumentError, UserError
+from subgraft.modeling.inference.chat_process import Part, Rendered, process_of
 from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_description import ROLES
@@ -25,7 +26,7 @@ _UNLIMITED = 1e9
 
 @dataclass(frozen=True)
 class ChatTemplate:
-    """A tokenizer's chat template, which adds role marks around turns; it runs in Jinja's sandbox."""
+    """A tokenizer's chat template, which adds role marks around turns; it runs in a process of its own."""
 
     tokenizer: Tokenizer
     template: str
@@ -71,6 +72,11 @@ class ChatTemplate:
         ids: list[int] = self.encode([self.render(turn, prompt=True)])[0].ids
         return ids
 
+    @property
+    def marks_answers(self) -> bool:
+        """Whether the template has {% generation %} around answers."""
+        return re.search(r"\{%-?\s*generation\s*-?%\}", self.template) is not None
+
     def encode(self, rendered: Sequence[str]) -> list[tokenizers.Encoding]:
         """The tokens of rendered conversations, with their offsets in characters."""
         encodings: list[tokenizers.Encoding] = self._backend.encode_batch(list(rendered), add_special_tokens=False)
@@ -89,36 +95,20 @@ class ChatTemplate:
         return tuple(token.content for token in added if token.special)
 
     def render(self, turn: Turn, *, prompt: bool = False) -> str:
-        """A conversation as text. prompt: whether to append the beginning of an answer.
+        """A conversation as text. prompt: whether to append the beginning of an answer. Raises as `render_all` does."""
+        return self.render_all([Part(_messages(turn), prompt)])[0].text
 
-        Raises UserError for an invalid template, and if the template refuses the conversation.
+    def render_all(self, parts: Sequence[Part], *, mark_answers: bool = False) -> list[Rendered]:
+        """Parts of a conversation as text. mark_answers: whether to return the bounds of marked answers too.
+
+        Raises UserError for an invalid template, and if the template refuses the conversation or exceeds a limit.
         """
-        return self._render(turn, prompt=prompt)[0]
-
-    def render_with_answers(self, turn: Turn) -> tuple[str, list[tuple[int, int]]] | None:
-        """A conversation as text, and the bounds of the answers in it; None without marks {% generation %}."""
-        if not re.search(r"\{%-?\s*generation\s*-?%\}", self.template):
-            return None
-        return self._render(turn, mark_answers=True)
-
-    def _render(
-        self, turn: Turn, *, prompt: bool = False, mark_answers: bool = False
-    ) -> tuple[str, list[tuple[int, int]]]:
-        from jinja2 import TemplateError
-        from transformers.utils.chat_template_utils import render_jinja_template
-
         pieces, special = self.tokenizer.pieces, self.tokenizer.special
-        named: dict[str, Any] = {f"{role}_token": pieces[special[role]] for role in ROLES if role in special}
-        named |= {"add_generation_prompt": prompt, "return_assistant_tokens_mask": mark_answers}
-        try:
-            result: Any = render_jinja_template([_messages(turn)], chat_template=self.template, **named)
-        except (TemplateError, ImportError, TypeError, ValueError, ArithmeticError, LookupError) as error:
-            raise ArgumentError(f"the chat template cannot be used: {error}", where="chat") from error
-        rendered, marks = result
-        return str(rendered[0]), list(marks[0]) if mark_answers else []
+        named = {f"{role}_token": pieces[special[role]] for role in ROLES if role in special}
+        return process_of(self.template).render(parts, named, mark_answers=mark_answers)
 
 
-def _messages(turn: Turn) -> list[Any]:
+def _messages(turn: Turn) -> list[dict[str, str]]:
     return [{"role": "user", "content": turn}] if isinstance(turn, str) else [dict(message) for message in turn]
 
 

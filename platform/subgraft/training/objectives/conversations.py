@@ -22,6 +22,7 @@ from subgraft.config.task_objectives import ChatSettings, ConversationSettings
 from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.data.text.encoded import Sequences
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.inference.chat_process import Part
 from subgraft.modeling.inference.prompts import ChatTemplate
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.causal import LineScores, padding_of, stack_nats
@@ -59,19 +60,20 @@ def with_template(bundle: Bundle, settings: ChatSettings) -> Bundle:
     return replace(bundle, encoder=decoder, decoder=decoder)
 
 
-def answer_bounds(template: ChatTemplate, turns: Turns, learnt: Learnt) -> tuple[str, list[tuple[int, int]]]:
+def answer_bounds(template: ChatTemplate, turns: Turns, learnt: Learnt) -> tuple[str, Sequence[tuple[int, int]]]:
     """The rendered conversation, and the bounds of its answers in characters.
 
     Raises UserError if the template cannot be used, or if it renders turns differently depending on later ones.
     """
-    marked = template.render_with_answers(turns)
-    if marked is not None:
-        return marked[0], marked[1][-1:] if learnt == "last" else marked[1]
-    rendered = template.render(turns)
+    if template.marks_answers:
+        ((text, marked),) = template.render_all([Part(turns)], mark_answers=True)
+        return text, marked[-1:] if learnt == "last" else marked
     answers = [index for index, turn in enumerate(turns) if turn["role"] == "assistant"]
+    answers = answers[-1:] if learnt == "last" else answers
+    parts = [part for index in answers for part in (Part(turns[:index], prompt=True), Part(turns[: index + 1]))]
+    rendered, *around = [text for text, _ in template.render_all([Part(turns), *parts])]
     bounds = []
-    for index in answers[-1:] if learnt == "last" else answers:
-        before, after = template.render(turns[:index], prompt=True), template.render(turns[: index + 1])
+    for index, before, after in zip(answers, around[::2], around[1::2], strict=True):
         if not (rendered.startswith(after) and after.startswith(before)):
             raise UserError(
                 f"the chat template renders the first {index} turns of a conversation differently within all "
@@ -122,7 +124,7 @@ class Conversations:
         self, conversations: Sequence[Turns], template: ChatTemplate, learnt: Learnt
     ) -> Iterator[tuple[list[int], list[int]]]:
         """The tokens of each conversation, and whether each belongs to an answer; none for unusable conversations."""
-        rendered = list[tuple[str, list[tuple[int, int]]]]()
+        rendered = list[tuple[str, Sequence[tuple[int, int]]]]()
         for turns in conversations:
             if template.special_in(turns) is not None:
                 self.left_out["special_token_in_text"] += 1
