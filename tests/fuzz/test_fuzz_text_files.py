@@ -13,12 +13,22 @@ from fuzzing import answers, any_text, fuzzed
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.data.sources.catalogue import check, get
 from subgraft.data.text import reading
+from subgraft.evaluation.metrics.meteor import sentence_meteor
 
 pytestmark = pytest.mark.slow
 
 content = st.binary(max_size=200) | st.lists(any_text, max_size=8).map(
     lambda lines: "\n".join(lines).encode("utf-8", "surrogatepass")
 )
+
+
+_WORDS = st.lists(st.sampled_from(["the", "cat", "cats", "sat", "x" * 5000]), min_size=1, max_size=4)
+
+
+@fuzzed(60, output=_WORDS, reference=_WORDS, times=st.integers(1, 300))
+def test_a_looped_text_is_scored(output: list[str], reference: list[str], times: int) -> None:
+    with answers():
+        assert 0 <= sentence_meteor(" ".join(output * times), " ".join(reference * times), "en") <= 1
 
 
 @fuzzed(1000, plain=content, zipped=st.booleans(), cut=st.integers(0, 40), junk=st.binary(max_size=8))

@@ -73,3 +73,10 @@ def test_alignments_have_the_most_matches_and_the_fewest_chunks(output: list[str
     alignment = align(output, reference, None)
     assert alignment in best
     assert count_chunks(alignment) == min(map(count_chunks, best))
+
+
+def test_repeated_words_cost_no_more_than_others() -> None:
+    """A decoder that loops writes thousands of equal words: each position is not tried for each of them."""
+    looped = "the cat " * 1000
+    assert sentence_meteor(looped, looped, "en") == pytest.approx(1, abs=1e-6)
+    assert 0 < sentence_meteor(looped, "cat sat the " * 500, "en") < 1

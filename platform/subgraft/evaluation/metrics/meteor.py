@@ -7,10 +7,11 @@ fewest chunks is taken (Denkowski and Lavie 2011, section 2).
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from typing import NamedTuple
 
 from subgraft.evaluation.metrics.metric_words import is_chinese, primary, tokens
 
@@ -76,72 +77,103 @@ def align(output: Sequence[str], reference: Sequence[str], stem: Callable[[str],
     return _align_stage(alignment, [stem(word) for word in output], [stem(word) for word in reference])
 
 
-@dataclass(frozen=True, slots=True)
-class _Partial:
+class _Partial(NamedTuple):
     """An alignment of the first words.
 
     Attributes:
-        alignment: The positions of these words.
-        used: The reference positions that are aligned.
         chunks: The chunks so far.
         shift: The summed distance between the positions of matches.
-        left_out: How many words of each key are not aligned.
+        used: The reference positions that are aligned, as bits.
+        position: The position of the last word.
+        previous: The alignment of the words before it; None at the start.
     """
 
-    alignment: Alignment = ()
-    used: frozenset[int] = frozenset()
     chunks: int = 0
     shift: int = 0
-    left_out: frozenset[tuple[str, int]] = frozenset()
+    used: int = 0
+    position: int | None = None
+    previous: _Partial | None = None
 
-    def match(self, position: int) -> _Partial:
-        follows = bool(self.alignment) and self.alignment[-1] is not None and self.alignment[-1] + 1 == position
-        shift = self.shift + abs(position - len(self.alignment))
-        return _Partial(
-            (*self.alignment, position), self.used | {position}, self.chunks + (not follows), shift, self.left_out
-        )
+    def alignment(self) -> Alignment:
+        positions: list[int | None] = []
+        partial = self
+        while partial.previous is not None:
+            positions.append(partial.position)
+            partial = partial.previous
+        return tuple(reversed(positions))
 
-    def leave_out(self, key: str) -> _Partial:
-        counts = Counter(dict(self.left_out)) + Counter([key])
-        return _Partial((*self.alignment, None), self.used, self.chunks, self.shift, frozenset(counts.items()))
+
+# A continuation by its cost (chunks, then shift), its place among equals, and its position.
+_Candidate = tuple[int, int, int, int, int | None]
 
 
 def _align_stage(alignment: Alignment, output: Sequence[str], reference: Sequence[str]) -> Alignment:
-    """Align as many more words of equal keys as there are, in as few chunks as a beam search finds."""
+    """Align as many more words of equal keys as there are, in as few chunks as a beam search finds.
+
+    Each word costs a few steps for each place in the beam, however often it is repeated.
+    """
     aligned = {position for position in alignment if position is not None}
-    free: dict[str, list[int]] = {}
+    free: defaultdict[str, int] = defaultdict(int)  # the positions of each key, as bits
     for position, key in enumerate(reference):
         if position not in aligned:
-            free.setdefault(key, []).append(position)
+            free[key] |= 1 << position
     open_keys = Counter(key for key, position in zip(output, alignment, strict=True) if position is None)
-    # Only this many words of a key may be left out, or the alignment would not have the most matches.
-    max_left_out = {key: max(0, count - len(free.get(key, ()))) for key, count in open_keys.items()}
+    seen = Counter[str]()
     beam = [_Partial()]
-    for key, fixed in zip(output, alignment, strict=True):
-        candidates: dict[tuple[object, ...], _Partial] = {}
-        for partial in beam:
-            for candidate in _continuations(partial, key, fixed, free, max_left_out):
-                state = (candidate.used, candidate.alignment[-1], candidate.left_out)
-                if state not in candidates or _cost(candidate) < _cost(candidates[state]):
-                    candidates[state] = candidate
-        beam = sorted(candidates.values(), key=_cost)[:BEAM]
-    return beam[0].alignment
+    for index, (key, fixed) in enumerate(zip(output, alignment, strict=True)):
+        # Only so many words of a key may be left out, or the alignment would not have the most matches.
+        max_left_out = max(0, open_keys[key] - free[key].bit_count())
+        candidates = heapq.merge(
+            *(
+                _continuations(partial, place, index, fixed, free[key], seen[key] < max_left_out + matched)
+                for place, partial in enumerate(beam)
+                for matched in [(partial.used & free[key]).bit_count()]
+            )
+        )
+        chosen: dict[tuple[int, int | None], _Partial] = {}
+        for chunks, shift, place, _, position in candidates:
+            used = beam[place].used if position is None else beam[place].used | 1 << position
+            chosen.setdefault((used, position), _Partial(chunks, shift, used, position, beam[place]))
+            if len(chosen) == BEAM:
+                break
+        beam = list(chosen.values())
+        seen[key] += fixed is None
+    return beam[0].alignment()
 
 
 def _continuations(
-    partial: _Partial, key: str, fixed: int | None, free: dict[str, list[int]], max_left_out: dict[str, int]
-) -> list[_Partial]:
+    partial: _Partial, place: int, index: int, fixed: int | None, free: int, may_leave_out: bool
+) -> Iterator[_Candidate]:
+    """The alignments of the next word, by ascending cost."""
+    following = -1 if partial.position is None else partial.position + 1
     if fixed is not None:
-        return [partial.match(fixed)]
-    positions = [position for position in free.get(key, ()) if position not in partial.used]
-    extended = [partial.match(position) for position in positions]
-    if dict(partial.left_out).get(key, 0) < max_left_out[key]:
-        extended.append(partial.leave_out(key))
-    return extended
+        shift = partial.shift + abs(fixed - index)
+        yield partial.chunks + (fixed != following), shift, place, 0, fixed
+        return
+    open_positions = free & ~partial.used
+    leave_out: _Candidate = (partial.chunks, partial.shift, place, 1, None)
+    if following >= 0 and open_positions >> following & 1:
+        open_positions ^= 1 << following
+        follow: _Candidate = (partial.chunks, partial.shift + abs(following - index), place, 0, following)
+        yield from sorted([follow, leave_out][: 1 + may_leave_out])
+    elif may_leave_out:
+        yield leave_out
+    for position in _outwards(open_positions, index):
+        yield partial.chunks + 1, partial.shift + abs(position - index), place, position, position
 
 
-def _cost(partial: _Partial) -> tuple[int, int]:
-    return partial.chunks, partial.shift
+def _outwards(positions: int, centre: int) -> Iterator[int]:
+    """The positions that are set, by distance from the centre; the lower of two equally distant ones first."""
+    below, above = positions & ((1 << centre) - 1), positions >> centre
+    while below or above:
+        lower = below.bit_length() - 1
+        upper = centre + (above & -above).bit_length() - 1
+        if not above or (below and centre - lower <= upper - centre):
+            below ^= 1 << lower
+            yield lower
+        else:
+            above &= above - 1
+            yield upper
 
 
 @cache
