@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import subprocess
 import sys
@@ -204,3 +205,11 @@ def test_a_learnt_vocabulary_keeps_its_sentencepiece_model(tmp_path: Path) -> No
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_kind_of_a_learnt_vocabulary_is_found(kind: VocabularyKind) -> None:
     assert kind_like(learn(LINES, kind=kind, size=with_room(kind, 151))) == kind
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe", "wordpiece", "byte-level-bpe"])
+def test_a_word_of_any_length_is_learnt_from_in_parts(kind: VocabularyKind) -> None:
+    generator = random.Random(1)
+    word = "".join(generator.choice("abcdefgh") for _ in range(50_000))
+    lines = [*(f"the cat sat on the mat {number}" for number in range(300)), word]
+    assert len(learn(lines, kind=kind, size=330)) == 330

@@ -29,6 +29,9 @@ from subgraft.subwords.vocabulary.specials import SpecialTokens, add_special_tok
 from subgraft.subwords.vocabulary.symbols import add_words, adopted_symbols, require_symbols, text_between
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
+# Characters without white space that are learnt as one word: more than any sentence of Chinese.
+_LONG_WORD = re.compile(r"\S{1024}(?=\S)")
+
 
 def learn(
     lines: Iterable[str],
@@ -66,7 +69,7 @@ def learn(
     adopted = {each.content for each in symbols}
     words = [word for word in require_symbols(words, special.pieces) if word not in adopted]
     lines = text_between(lines, [*adopted, *words])
-    sampled = iter(lines) if max_lines is None else iter(sample(lines, max_lines, seed))
+    sampled = map(_cut_long_words, lines if max_lines is None else sample(lines, max_lines, seed))
     last = len(special.last) + len(symbols) + len(words)
     if size - last <= len(special.first_pieces):
         raise too_small(size, len(special.first_pieces) + last)
@@ -108,6 +111,11 @@ def kind_like(tokenizer: Tokenizer) -> VocabularyKind:
     marks: dict[Mark, VocabularyKind] = {Mark.WORDPIECE: "wordpiece", Mark.BYTELEVEL: "byte-level-bpe"}
     algorithm: VocabularyKind = "bpe" if type(tokenizer.backend.model).__name__ == "BPE" else "unigram"
     return marks.get(tokenizer.mark, algorithm)
+
+
+def _cut_long_words(line: str) -> str:
+    """The line with a space within each word that is too long; all kinds take quadratic time for one, or fail."""
+    return _LONG_WORD.sub(r"\g<0> ", line)
 
 
 def sample(lines: Iterable[str], count: int, seed: int) -> list[str]:
