@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import cycle
 from pathlib import Path
+from statistics import median
 
 import torch
 from torch import Tensor, nn
@@ -123,7 +124,10 @@ def faster_precision(shape: LayerShape, device: torch.device) -> MeasuredPrecisi
 
 
 def _seconds(layer: _Layer, tokens: Tensor) -> dict[NamedPrecision, float]:
-    """The shortest time of a pass in each precision, over several sentence lengths; few sentences if bf16 is slow."""
+    """The median time of a pass in each precision, over several sentence lengths; few sentences if bf16 is slow.
+
+    Precisions take turns, and on a CPU processor time counts, so that other work on the machine does not decide.
+    """
     names: tuple[NamedPrecision, ...] = ("fp32", "bf16")
     sentences = _sentences(tokens, min(LENGTHS) - 1)
     for name in names:  # loads libraries
@@ -132,12 +136,11 @@ def _seconds(layer: _Layer, tokens: Tensor) -> dict[NamedPrecision, float]:
     if seconds["bf16"] > HOPELESS * seconds["fp32"]:
         sentences_in_time = sentences[: max(1, int(SECONDS / seconds["bf16"]))]
         return {name: _pass(layer, sentences_in_time, name) for name in names}
-    seconds, started, lengths = dict.fromkeys(names, float("inf")), time.perf_counter(), cycle(LENGTHS)
-    while time.perf_counter() - started < SECONDS:
+    passes, lengths = list[dict[NamedPrecision, float]](), cycle(LENGTHS)
+    while sum(sum(times.values()) for times in passes) < SECONDS:
         states = _sentences(tokens, next(lengths))
-        for name in names:
-            seconds[name] = min(seconds[name], _pass(layer, states, name))
-    return seconds
+        passes.append({name: _pass(layer, states, name) for name in names})
+    return {name: median(times[name] for times in passes) for name in names}
 
 
 def _sentences(tokens: Tensor, length: int) -> Tensor:
@@ -179,8 +182,9 @@ def _attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
 
 
 def _pass(layer: _Layer, states: Tensor, precision: NamedPrecision) -> float:
-    """Seconds of a forward and backward pass."""
-    started = time.perf_counter()
+    """Seconds of a forward and backward pass: of the processor's time on a CPU, with all of its threads."""
+    clock = time.perf_counter if states.device.type == "cuda" else time.process_time
+    started = clock()
     with faster_products(states.device, precision, states.shape[1]):
         with autocast(states.device, precision):
             loss = layer(states, fuses_attention(states.device, precision))
@@ -189,7 +193,7 @@ def _pass(layer: _Layer, states: Tensor, precision: NamedPrecision) -> float:
     float(loss.detach())
     if states.device.type == "cuda":
         torch.cuda.synchronize(states.device)
-    return time.perf_counter() - started
+    return clock() - started
 
 
 def _processor() -> str:
