@@ -12,11 +12,14 @@ from pathlib import Path
 
 from subgraft.base.errors import UserError
 
+TO_A_FILE = "Write it to a file first, and give the name of that."
 MAX_NAME_BYTES = 255  # the limit of all common file systems
 
 
 def file_digest(path: Path) -> str:
-    """The SHA-256 of a file's bytes, as 64 hexadecimal digits."""
+    """The SHA-256 of a file's bytes, as 64 hexadecimal digits. Raises UserError for a pipe, which it would empty."""
+    if path.is_fifo():
+        raise UserError("a file is needed here, and this is a pipe", where=str(path), hint=TO_A_FILE)
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 

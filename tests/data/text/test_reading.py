@@ -5,12 +5,15 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
 import random
+import threading
 from pathlib import Path
 
 import pytest
 
 from subgraft.base.errors import UserError
+from subgraft.base.files import file_digest
 from subgraft.data.text import reading
 
 
@@ -21,6 +24,22 @@ def test_only_newlines_end_a_line(tmp_path: Path) -> None:
     expected = ["one", "two\u2028still\x0btwo\x0cand\x85so on\rhere", "", "last"]
     assert list(reading.lines(path)) == expected
     assert reading.count(path) == 4
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_pipe_is_read_once(zipped: bool, tmp_path: Path) -> None:
+    """As of `--text <(command)`."""
+    content = gzip.compress(b"one\ntwo\n") if zipped else b"one\ntwo\n"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(content,))
+    writer.start()
+    assert list(reading.lines(pipe)) == ["one", "two"]
+    writer.join()
+    with pytest.raises(UserError, match="a pipe can be read once"):
+        reading.count(pipe)
+    with pytest.raises(UserError, match="this is a pipe"):
+        file_digest(pipe)
 
 
 def test_gzip_is_recognised_by_its_bytes(tmp_path: Path) -> None:

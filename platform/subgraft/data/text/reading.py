@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
 from subgraft.base.errors import UserError
-from subgraft.base.files import require_path
+from subgraft.base.files import TO_A_FILE, require_path
 
 Item = TypeVar("Item")
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -48,6 +49,7 @@ LONGEST_LINE = 256 * 1024**2
 LARGEST_EXPANSION = 200
 ALWAYS_ALLOWED = 8 * 1024**2
 LINE_BYTES = 16
+_pipes_read: set[tuple[int, int]] = set()  # by device and inode
 
 
 def lines(path: Path) -> Iterator[str]:
@@ -131,13 +133,23 @@ def _require_lines(start: bytes, path: Path) -> None:
         raise UserError(f"this is XML{name}, and lines of text were expected", where=str(path), hint=hint)
 
 
+def _require_unread(path: Path) -> None:
+    """Raises UserError for a pipe that was read before: it would be empty now, or wait for another writer."""
+    status = path.stat()
+    if stat.S_ISFIFO(status.st_mode):
+        pipe = status.st_dev, status.st_ino
+        if pipe in _pipes_read:
+            raise UserError("a pipe can be read once, and this needs its text again", where=str(path), hint=TO_A_FILE)
+        _pipes_read.add(pipe)
+
+
 @contextmanager
 def _open_plain_or_gzipped(path: Path) -> Iterator[BinaryIO]:
     require_path(path)
     try:
+        _require_unread(path)
         with path.open("rb") as plain:
-            zipped = plain.read(2) == _GZIP_MAGIC
-            plain.seek(0)
+            zipped = plain.peek(2)[:2] == _GZIP_MAGIC  # a pipe cannot go back
             opened = gzip.GzipFile(fileobj=plain) if zipped else plain
             _require_lines(opened.peek(_FIRST_BYTES)[:_FIRST_BYTES], path)
             yield cast(BinaryIO, opened)
