@@ -7,7 +7,9 @@ import io
 from pathlib import Path
 
 import pytest
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 from subgraft.base.terminal import Terminal
 from subgraft.base.terminal_escaping import printable, say
@@ -42,6 +44,15 @@ def test_a_string_is_not_read_as_markup_wherever_it_stands() -> None:
     console.print(EVIL)
     console.print(EVIL, style="bold")
     assert stream.getvalue().count(SHOWN) == 6
+
+
+def test_a_styled_text_is_escaped_like_a_string() -> None:
+    console, stream = terminal()
+    table = Table("name")
+    table.add_row(Text("a\x00b\x1b[2J\u202ec", style="bold"))
+    console.print(Group(Text("a\x00b\x1b[2J\u202ec"), table))
+    assert stream.getvalue().count(r"a\x00b\x1b[2J\u202ec") == 1
+    assert not {"\x00", "\x1b", "\u202e"} & set(stream.getvalue())
 
 
 def test_names_of_running_steps_are_not_read_as_markup() -> None:

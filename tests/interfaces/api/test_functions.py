@@ -183,6 +183,7 @@ def test_wrong_arguments_are_named_in_pythons_words(marian: Path, tmp_path: Path
         ("max_tokens: expected", lambda: generate(model, ["x"], max_tokens=0)),
         ("max_tokens: this model has an encoder", lambda: generate(model, ["x"], max_tokens=3)),
         ("sides: expected a sequence", lambda: subgraft.transfer(model, marian, sides="encoder,decoder")),  # type: ignore[arg-type]
+        ("sides: expected", lambda: subgraft.transfer(model, marian, sides=["encoder", "encoder"])),
         ('("encoder", "decoder")', lambda: subgraft.transfer(model, marian, sides=["left"])),  # type: ignore[list-item]
         ("seed: expected", lambda: subgraft.transfer(model, marian, seed=-1)),
         ("vocabulary: expected a tokenizer, a model", lambda: subgraft.transfer(model, None)),  # type: ignore[arg-type]

@@ -21,7 +21,6 @@ _WAYS = ("as it is", "trimmed", "extended", "replaced")
 def render(preview: VocabularyPreview, cost: SentenceCost | None, continues: bool) -> RenderableType:
     """The complete preview; with costs if the model could be timed."""
     from rich.console import Group
-    from rich.text import Text
 
     unknown, with_unknown = preview.old.spelling.unknown_share, preview.old.spelling.with_unknown_share
     unknown_characters = " ".join(preview.unknown_tokens) or "none"
@@ -40,8 +39,8 @@ def render(preview: VocabularyPreview, cost: SentenceCost | None, continues: boo
         f"{EXAMPLES}; by default it also adds subwords that occur twice, so that a larger --add is possible there. The "
         "largest vocabulary that replaces the old one has the size that suits this much text, or the largest possible."
     )
-    advised = Text(advice(preview.lines, preview.replaced_ratio, continues=continues))
-    return Group(Text(summary), _options(preview, cost), Text(sizes), _gain_table(preview), Text(dropped), advised)
+    advised = advice(preview.lines, preview.replaced_ratio, continues=continues)
+    return Group(summary, _options(preview, cost), sizes, _gain_table(preview), dropped, advised)
 
 
 def _options(preview: VocabularyPreview, cost: SentenceCost | None) -> RenderableType:
@@ -71,15 +70,13 @@ def _cells(option: Option, preview: VocabularyPreview, cost: SentenceCost | None
 
 
 def _gain_table(preview: VocabularyPreview) -> RenderableType:
-    from rich.text import Text
-
     from subgraft.base.terminal import Sheet
 
     if not preview.gains:
-        return Text("Worth adding: nothing, as the text has none a hundred times.")
+        return "Worth adding: nothing, as the text has none a hundred times."
     table = Sheet("subword", "count", "now cut as", "tokens saved", title="Most worth adding")
     for gain in preview.gains:
-        table.add_row(Text(gain.piece), f"{gain.count:,}", Text(" ".join(gain.cut)), f"{gain.saved:,}")
+        table.add_row(gain.piece, f"{gain.count:,}", " ".join(gain.cut), f"{gain.saved:,}")
     return table
 
 

@@ -89,13 +89,13 @@ def one_of(name: str, value: str, choices: Iterable[str]) -> None:
 
 
 def sides_of(sides: Iterable[SideName]) -> tuple[SideName, ...]:
-    """The sides, each once. Raises ArgumentError for a string, for none, and for unknown ones."""
+    """The sides. Raises ArgumentError for a string, for none, for unknown ones, and for one twice."""
     allowed = get_args(SideName)
-    unique = () if isinstance(sides, str) or not isinstance(sides, Iterable) else tuple(dict.fromkeys(sides))
-    if not unique or any(side not in allowed for side in unique):
+    names = () if isinstance(sides, str) or not isinstance(sides, Iterable) else tuple(sides)
+    if not names or any(side not in allowed for side in names) or len(set(names)) < len(names):
         hint = 'Give ("decoder",) or ("encoder", "decoder").'
         raise ArgumentError(f"expected a sequence of sides, found {shown(sides)}", where="sides", hint=hint)
-    return unique
+    return names
 
 
 def shown(value: object) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, get_args
 
 from subgraft.base.errors import UserError
+from subgraft.base.terminal_escaping import write
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName
 
@@ -198,11 +199,11 @@ def new_language(text: str) -> tuple[str, str]:
 
 def sides(text: str) -> tuple[SideName, ...]:
     """A type of argument: decoder, encoder, or both with a comma."""
-    unique = tuple(dict.fromkeys(text.split(",")))
+    names = text.split(",")
     allowed: dict[str, SideName] = {side: side for side in get_args(SideName)}
-    if unknown := [side for side in unique if side not in allowed]:
-        raise argparse.ArgumentTypeError(f"expected decoder or encoder,decoder, found '{unknown[0]}'")
-    return tuple(allowed[side] for side in unique)
+    if len(set(names)) < len(names) or not set(names) <= allowed.keys():
+        raise argparse.ArgumentTypeError(f"expected decoder, encoder or encoder,decoder, found '{text}'")
+    return tuple(allowed[side] for side in names)
 
 
 def fraction(text: str) -> float:
@@ -224,7 +225,7 @@ def share(text: str) -> float:
 def _number(text: str) -> float:
     """The number, or NaN, which is in no range."""
     try:
-        return float(text)
+        return math.nan if "_" in text else float(text)  # Python reads 1_0 as 10
     except ValueError:
         return math.nan
 
@@ -234,7 +235,7 @@ def print_json(**entries: Any) -> None:
 
     Dataclasses become objects, NaN and infinity null, times ISO 8601.
     """
-    sys.stdout.write(json.dumps(_to_json(entries), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    write(json.dumps(_to_json(entries), indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def _to_json(value: Any) -> Any:
