@@ -41,6 +41,8 @@ corpora:
   answers: {labelled: {folder: ., format: jsonl, question: en, passage: text, answers: span}}
   ranked: {labelled: {folder: ., format: jsonl, query: en, candidate: de, relevance: label}}
   numbers: {labelled: {folder: ., format: jsonl, value: label}}
+  csv-ranked: {labelled: {folder: ., format: csv, query: en, candidate: de, relevance: label}}
+  csv-numbers: {labelled: {folder: ., format: csv, value: label}}
   tags: {labelled: {folder: ., format: jsonl, word: en, tag: de}}
   open: {labelled: {files: {train: s.json, dev: s.json}, format: squad}}
   sentences: {labelled: {files: {train: s.json}, format: squad, ranking: true, held_out: {dev: 1}}}
@@ -118,6 +120,21 @@ def test_labelled_records(name: str, text: str, tmp_path: Path) -> None:
 
 ROWS = 'text,label\n"Ada, ""met"" Bo.",a\nCy,b\nDy,b\n'
 WORDS = "-DOCSTART- O\n\nAda B-PER\nmet O\n\nBo I-PER\n"
+
+
+_NUMBERS = st.sampled_from(
+    ["1", "0", "-1", "1e308", "2000", "1e300", "1_000", "nan", "inf", "", "0.5", "\u0661", "9" * 400]
+)
+
+
+@fuzzed(200, kind=st.sampled_from(["csv-numbers", "csv-ranked"]), numbers=st.lists(_NUMBERS, min_size=1, max_size=4))
+def test_labels_that_are_numbers(kind: str, numbers: list[str], tmp_path: Path) -> None:
+    written(tmp_path / "any.yaml", CONFIG)
+    header = "text,en,de,label"
+    for split in ("train", "dev", "test"):
+        lines = (f"t{number},q{number},c{number},{value}" for number, value in enumerate(numbers))
+        written(tmp_path / f"{split}.csv", "\n".join([header, *lines]))
+    checked_and_got(f"{tmp_path / 'any.yaml'}:{kind}", tmp_path)
 
 
 @fuzzed(400, name=st.sampled_from(["csv", "conll"]), text=damaged(st.sampled_from([ROWS, WORDS])) | any_text | evil)

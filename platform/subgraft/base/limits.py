@@ -25,6 +25,9 @@ MAX_BEAM_SIZE = 1000
 # SQuAD's JSON, where every question is processed with its whole passage.
 PASSAGE_CHARACTERS = 200_000
 PASSAGE_QUESTIONS = 1000
+# Values of labelled examples. Squares of larger numbers leave the range of a training; gains are powers of two.
+MAX_VALUE = 1e15
+MAX_RELEVANCE = 100
 # Numbers in configurations. Every count up to MAX_COUNT is exact as a float and valid as a tensor index.
 MAX_NUMBER = 10**18
 MAX_COUNT = 2**31 - 1
@@ -76,6 +79,7 @@ JSON_BYTES = Limit("SUBGRAFT_MAX_JSON_BYTES", 256 << 20, "bytes of a JSON or voc
 MODEL_LAYERS = Limit("SUBGRAFT_MAX_LAYERS", 1 << 10, "layers or heads of a model")
 MODEL_WIDTH = Limit("SUBGRAFT_MAX_WIDTH", 1 << 20, "numbers across a layer of a model")
 MODEL_POSITIONS = Limit("SUBGRAFT_MAX_POSITIONS", 1 << 24, "positions of a model")
+MODEL_LABELS = Limit("SUBGRAFT_MAX_LABELS", 1 << 16, "labels of a model")
 DOWNLOAD_BYTES = Limit("SUBGRAFT_DOWNLOAD_MAX_BYTES", 4 << 30, "bytes of one download")
 DOWNLOAD_SECONDS = Limit("SUBGRAFT_DOWNLOAD_MAX_SECONDS", 6 * 3600, "seconds for one download")
 DOWNLOAD_SPEED = Limit("SUBGRAFT_DOWNLOAD_MIN_SPEED", 1024, "bytes a second at least, over half a minute")

@@ -79,7 +79,9 @@ def test_values_of_regression(tmp_path: Path) -> None:
     assert corpus.counts["train"]["no_label"] == 1
     one = built(tmp_path / "one", {"value": "value"}, {"train.tsv": "text\tvalue\nx\t-1e3\ny\t2\n"})
     assert rows(one) == [("x", -1000.0), ("y", 2.0)]
-    for wrong in ("nan", "high", "1,5"):
+    with pytest.raises(UserError, match=r"train.tsv:2: the value '1e308' is too large"):
+        built(tmp_path / "large", {"value": "value"}, {"train.tsv": "text\tvalue\nx\t1e308\n"})
+    for wrong in ("nan", "high", "1,5", "1_000", "\u0661", "infinity", "0x1"):
         with pytest.raises(UserError, match=rf"train.tsv:2: the value '{wrong}' is not a finite number"):
             built(tmp_path / wrong, {"value": "value"}, {"train.tsv": f"text\tvalue\nx\t{wrong}\n"})
 
@@ -255,6 +257,19 @@ def test_candidates_of_queries(tmp_path: Path) -> None:
     for wrong in ("-1", "0.5"):
         with pytest.raises(UserError, match="is not a whole number from 0"):
             built(tmp_path / wrong, RANKING, {"train.csv": f"query,candidate,relevance\na,x,{wrong}\n"})
+    for large in ("101", "2000", "1e300"):
+        with pytest.raises(UserError, match=r"train.csv:2: the relevance '?[\d+e]+'? is too large"):
+            built(tmp_path / large, RANKING, {"train.csv": f"query,candidate,relevance\na,x,{large}\n"})
+
+
+def test_a_header_of_many_columns_is_read_and_named_in_short(tmp_path: Path) -> None:
+    names = ",".join(f"column-{number}" for number in range(40_000))
+    built(tmp_path / "many", {}, {"train.csv": f"text,label,{names}\nx,y\nz,w\n"})
+    with pytest.raises(UserError, match="two columns are called 'column-7'"):
+        built(tmp_path / "twice", {}, {"train.csv": f"text,label,{names},column-7\nx,y\n"})
+    with pytest.raises(UserError, match="no field 'label'") as refused:
+        built(tmp_path / "short", {}, {"train.csv": f"text,{names}\nx,y\n"})
+    assert len(str(refused.value)) < 1000
 
 
 def test_relations_between_two_spans(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ does not contain) is left out and counted, by the reasons in `cleaning.RULES`.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from itertools import pairwise
 from typing import Any
 
 from subgraft.base.errors import UserError
+from subgraft.base.limits import MAX_RELEVANCE, MAX_VALUE
 from subgraft.config.corpora import Languages
 from subgraft.config.labelled_files import ROLES, LabelledFiles, LabelledTask
 from subgraft.data.sources.labelled_rows import Row
@@ -36,6 +38,8 @@ from subgraft.data.text.sentences import sentence_limits
 # Reads the cells of a row's examples; `counts` receives noteworthy events.
 Reader = Callable[[Row, "Form", Counter[str]], Iterable[Sides]]
 Span = tuple[int, int]
+# Python also reads 1_000 and digits of other scripts.
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -173,11 +177,15 @@ def _number(value: Any, role: str, where: str) -> float:
     if value is None or (isinstance(value, str) and not value.strip()):
         raise UnlearnableError("no_label")
     try:
-        number = math.nan if isinstance(value, bool) else float(value)
+        plain = not isinstance(value, bool | str) or (isinstance(value, str) and _NUMBER.fullmatch(value.strip()))
+        number = float(value) if plain else math.nan
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
         raise UserError(f"the {role} {value!r:.40} is not a finite number", where=where, hint="Write it as in 3.5.")
+    if abs(number) > MAX_VALUE:
+        hint = f"Numbers are at most {MAX_VALUE:g}, whose squares a training can add up: write them in a larger unit."
+        raise UserError(f"the {role} {value!r:.40} is too large", where=where, hint=hint)
     return int(number) if isinstance(value, int) else number
 
 
@@ -359,6 +367,9 @@ def _ranking(row: Row, form: Form, counts: Counter[str]) -> Iterator[Sides]:
     relevance = _number(_value(row, "relevance", form), "relevance", row.where)
     if relevance != int(relevance) or relevance < 0:
         raise UserError(f"the relevance {relevance} is not a whole number from 0", where=row.where)
+    if relevance > MAX_RELEVANCE:
+        hint = f"Relevances are grades, at most {MAX_RELEVANCE}: a document's gain is 2 to the power of its grade."
+        raise UserError(f"the relevance {relevance:g} is too large", where=row.where, hint=hint)
     query, candidate = _text(row, "query", form), _text(row, "candidate", form)
     name = (
         _class(row[form.settings.query_id], "the query's name", row.where) if form.settings.query_id is not None else ""

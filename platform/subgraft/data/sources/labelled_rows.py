@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,11 +113,13 @@ def _numbered(lines: Iterable[Cells]) -> Iterator[Row]:
 def _with_header(lines: Iterator[Cells], path: Path) -> Iterator[Row]:
     names, header_where = next(lines, ([], str(path)))
     names = [name.strip() for name in names]
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
+    if repeated := sorted(name for name, count in Counter(names).items() if count > 1):
         raise UserError(f"two columns are called '{repeated[0]}'", where=header_where)
     for cells, where in lines:
         if len(cells) > len(names):
-            hint = f"The header has: {', '.join(names)}. In csv, enclose text that contains the delimiter in quotes."
+            hint = (
+                f"The header has: {', '.join(names):.500}. In csv, enclose text that contains the delimiter in quotes."
+            )
             raise UserError(f"{len(cells)} columns, where the header has {len(names)}", where=where, hint=hint)
         yield Row(dict(zip(names, cells, strict=False)), where)
 

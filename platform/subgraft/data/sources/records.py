@@ -148,7 +148,7 @@ def cell_of(columns: Columns, column: int | str, where: str) -> Any:
     if column not in columns:
         what = f"no field '{column}'" if isinstance(column, str) else f"no column {column}"
         has = ", ".join(map(str, columns)) if isinstance(column, str) else f"{len(columns)} columns"
-        raise UserError(what, where=where, hint=f"The line has: {has or 'none'}.")
+        raise UserError(what, where=where, hint=f"The line has: {has or 'none':.500}.")
     return columns[column]
 
 

@@ -68,6 +68,8 @@ def span_bounds(value: Any, name: str, where: str) -> tuple[int, int]:
     try:
         if not isinstance(parts, list | tuple) or any(isinstance(part, bool | float) for part in parts):
             raise ValueError
+        if any(isinstance(part, str) and "_" in part for part in parts):  # Python reads 1_0 as 10
+            raise ValueError
         start, end = (int(part) for part in parts)
     except (TypeError, ValueError):
         hint = "Write [start, end] in JSON, or start:end in columns, in characters; the end is exclusive."

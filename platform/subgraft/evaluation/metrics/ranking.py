@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from subgraft.base.errors import UserError
+from subgraft.base.limits import MAX_RELEVANCE
 from subgraft.evaluation.metrics.correlations import require_finite
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 
@@ -42,8 +43,8 @@ def expected_reciprocal_ranks(scores: Scores, relevances: Relevances, depth: int
     A candidate of relevance g satisfies with a probability of (2^g - 1) / 2^h, and h is the highest relevance of all
     queries. Two rankings are comparable if they are of the same queries.
     """
-    highest = max((max(grades, default=0) for grades in relevances), default=0)
     queries = _sort_candidates(scores, relevances)
+    highest = max((max(grades, default=0) for grades in relevances), default=0)
     return np.array([_reciprocal_stop_rank(groups, _gains(grades) / 2.0**highest, depth) for groups, grades in queries])
 
 
@@ -65,6 +66,8 @@ def _sort_candidates(scores: Scores, relevances: Relevances) -> list[tuple[NDArr
     """Sort the candidates of each query by falling score: their groups of equal scores, and their relevances."""
     queries = []
     for number, (query_scores, query_relevances) in enumerate(zip(scores, relevances, strict=True), 1):
+        if any(not 0 <= relevance <= MAX_RELEVANCE for relevance in query_relevances):
+            raise UserError(f"query {number} has a relevance that is not from 0 to {MAX_RELEVANCE}")
         values, grades = require_finite(query_scores, "scores"), np.asarray(query_relevances, dtype=np.int64)
         if values.shape != grades.shape:
             raise UserError(f"query {number} has {grades.size} candidates, but {values.size} scores")
