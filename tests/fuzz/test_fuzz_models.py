@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import strategies as st
 
 from fuzzing import answers, any_value, changed, damaged, fuzzed, written
+from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import count_parameters, family_of, vocabulary_sizes
 from subgraft.modeling.hub import read_config, require_model
+from subgraft.modeling.inference.search import generate_ids
 from subgraft.modeling.load import load_model, save_model
 from subgraft.modeling.tokenizers import load_tokenizers
 from toys import bert, bert2bert, cased_tokenizer, english_tokenizer, german_tokenizer, gpt2, marian
@@ -72,6 +75,54 @@ def test_a_model_of_any_configuration_is_loaded_or_refused(
         load_model(place)
     with answers():
         load_tokenizers(place)
+
+
+_SETTINGS: dict[str, Any] = {
+    "eos_token_id": 2,
+    "pad_token_id": 1,
+    "bad_words_ids": [[3]],
+    "suppress_tokens": [4],
+    "num_beams": 2,
+    "repetition_penalty": 1.2,
+    "length_penalty": 0.6,
+    "no_repeat_ngram_size": 3,
+    "min_length": 1,
+    "guidance_scale": 1,
+    "exponential_decay_length_penalty": [2, 1.1],
+    "sequence_bias": [[[3], 0.5]],
+    "renormalize_logits": True,
+}
+
+
+@fuzzed(200, family=st.sampled_from(["marian", "gpt2"]), text=changed(st.just(_SETTINGS)))
+def test_a_model_generates_under_any_settings_or_refuses_them(
+    family: str, text: str, models: dict[str, Path], tmp_path: Path
+) -> None:
+    place = spoilt(models[family], tmp_path / "model", "generation_config.json", text)
+    with answers():
+        bundle = Bundle.load(place)
+        start = {"decoder_start_token_id": bundle.padding[1]} if family == "marian" else {}
+        mask = torch.ones(1, 3, dtype=torch.long)
+        generate_ids(bundle.model, input_ids=torch.tensor([[5, 6, 7]]), attention_mask=mask, max_new_tokens=4, **start)
+
+
+@fuzzed(100, family=st.sampled_from(FAMILIES), count=st.integers(0, 50), first=st.integers(-50, 50))
+def test_a_tokenizer_beyond_the_table_is_refused(
+    family: str, count: int, first: int, models: dict[str, Path], tmp_path: Path
+) -> None:
+    """Added tokens, whose ids may leave a gap behind the others or repeat them."""
+    name = next(path for path in models[family].rglob("tokenizer.json")).relative_to(models[family])
+    place = tmp_path / "model"
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(models[family], place)
+    parsed = json.loads((place / name).read_text())
+    last = max(token["id"] for token in parsed["added_tokens"])
+    new = [
+        {**parsed["added_tokens"][0], "id": last + first + number, "content": f"<{number}>"} for number in range(count)
+    ]
+    written(place / name, json.dumps({**parsed, "added_tokens": [*parsed["added_tokens"], *new]}))
+    with answers():
+        Bundle.load(place)
 
 
 @fuzzed(200, family=st.sampled_from(FAMILIES), value=any_value)

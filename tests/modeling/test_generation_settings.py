@@ -102,3 +102,28 @@ def test_settings_of_which_none_can_be_blamed_are_refused() -> None:
     with pytest.raises(UserError, match="does not accept these generation settings") as caught:
         loadable({"validate": 1, "temperature": 0.9}, "the file")
     assert caught.value.where == "the file"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("repetition_penalty", 0),
+        ("repetition_penalty", "2"),
+        ("length_penalty", 1e308),
+        ("eos_token_id", [[1]]),
+        ("eos_token_id", []),
+        ("pad_token_id", 1.5),
+        ("guidance_scale", 5),
+        ("no_repeat_ngram_size", -1),
+        ("min_length", 10**12),
+        ("suppress_tokens", [None]),
+        ("bad_words_ids", [[]]),
+        ("sequence_bias", [[[1]]]),
+        ("exponential_decay_length_penalty", [1]),
+        ("renormalize_logits", "yes"),
+    ],
+)
+def test_values_that_break_a_search_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(UserError, match=f"here: {name} is .*, where .* is expected"):
+        loadable({name: value}, "here")
+    loadable({name: None}, "here")

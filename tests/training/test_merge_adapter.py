@@ -91,6 +91,9 @@ def _drop_a_weight(adapter: Path) -> None:
         (lambda at: _change(at, target_modules="(a+)+b"), "expected a list of names"),
         (lambda at: _change(at, target_modules=["absent"]), "does not fit the model"),
         (lambda at: _change(at, r=7), "does not fit the model"),
+        (lambda at: _change(at, rank_pattern={"(a+)+b": 2}), "rank_pattern: '(a+)+b' is not the name of a layer"),
+        (lambda at: _change(at, alpha_pattern={"a*a*a*b": 2}), "alpha_pattern: 'a*a*a*b' is not the name"),
+        (lambda at: _change(at, layers_to_transform=[0], layers_pattern="(.|a)*b"), "layers_pattern: '(.|a)*b'"),
         (
             lambda at: (at / "adapter_model.safetensors").rename(at / "adapter_model.bin"),
             "no adapter_model.safetensors",

@@ -8,13 +8,13 @@ from typing import Any
 
 from subgraft.base.errors import UserError
 from subgraft.base.json_io import read_object
-from subgraft.base.limits import MODEL_LAYERS, MODEL_POSITIONS, MODEL_WIDTH, PIECES, Limit
+from subgraft.base.limits import MODEL_LABELS, MODEL_LAYERS, MODEL_POSITIONS, MODEL_WIDTH, PIECES, Limit
 from subgraft.modeling.families import FAMILIES
 
 # Entries with sizes, in addition to those that families declare as widths, layers, heads or positions.
 _LAYERS = ("encoder_layers", "decoder_layers", "num_decoder_layers")
 _HEADS = ("encoder_attention_heads", "decoder_attention_heads", "num_key_value_heads")
-_WIDTHS = ("d_kv", "head_dim", "encoder_ffn_dim", "decoder_ffn_dim", "num_labels", "embedding_size")
+_WIDTHS = ("d_kv", "head_dim", "encoder_ffn_dim", "decoder_ffn_dim", "embedding_size")
 _POSITIONS = ("n_ctx",)
 _BUCKETS = ("relative_attention_num_buckets", "relative_attention_max_distance")
 _ROWS = ("vocab_size", "decoder_vocab_size", "type_vocab_size")
@@ -26,6 +26,7 @@ SIZES: Mapping[str, Limit] = {
     **{family.positions_key: MODEL_POSITIONS for family in FAMILIES.values()},
     **dict.fromkeys((*_LAYERS, *_HEADS), MODEL_LAYERS),
     **dict.fromkeys(_WIDTHS, MODEL_WIDTH),
+    "num_labels": MODEL_LABELS,
     **dict.fromkeys((*_POSITIONS, *_BUCKETS), MODEL_POSITIONS),
     **dict.fromkeys(_ROWS, PIECES),
 }
@@ -36,6 +37,8 @@ DTYPES = frozenset({"float32", "float16", "bfloat16", "float64"})
 UNSUPPORTED_ENTRIES = frozenset(
     {"quantization_config", "transformers_weights", "fusion_config", "kernel_config", "distributed_config", "gguf_file"}
 )
+_LABELS = ("id2label", "label2id")
+_CHUNKS = "chunk_size_feed_forward"
 # Other values may name kernels, which transformers would download.
 _ATTENTION = ("attn_implementation", "_attn_implementation", "experts_implementation", "_experts_implementation")
 _KNOWN_ATTENTION = (None, "eager", "sdpa")
@@ -70,6 +73,11 @@ def _check(name: str, value: Any, where: str) -> None:
     if name in ("dtype", "torch_dtype") and not _is_dtype(value):
         hint = f"There is: {', '.join(sorted(DTYPES))}."
         raise UserError(f"{name} {value!r:.60} is not a type of weights", where=where, hint=hint)
+    if name in _LABELS and isinstance(value, dict) and len(value) > MODEL_LABELS.value:
+        raise UserError(f"{name} has {len(value):,} labels", where=where, hint=MODEL_LABELS.hint)
+    if name == _CHUNKS and value not in (0, None):
+        what = f"{name} is {value!r:.60}: layers that read their input in parts are not supported"
+        raise UserError(what, where=where, hint="Set it to 0, which has the same results and needs more memory.")
     if name == "model_type" and not isinstance(value, str):
         raise UserError(f"model_type is {value!r:.60}, where a name is expected", where=where)
     if name in SIZES and value is not None:

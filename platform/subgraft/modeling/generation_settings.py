@@ -11,9 +11,11 @@ import re
 import sys
 from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
+from subgraft.base.limits import MAX_SEQUENCE_LENGTH, PIECES
 from subgraft.base.terminal_escaping import say
 
 if TYPE_CHECKING:
@@ -30,12 +32,76 @@ _WITHOUT_EFFECT = {
 _LONGEST_VALUE, _LONGEST_REASON = 60, 160
 
 
+def _is_id(value: Any) -> bool:
+    return type(value) is int and -1 <= value < PIECES.value  # -1 in published models: no such token
+
+
+def _are_ids(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_id, value))
+
+
+def _is_number(lowest: float, highest: float, value: Any) -> bool:
+    return type(value) in (int, float) and lowest <= value <= highest
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MAX_SEQUENCE_LENGTH
+
+
+def _are_biases(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(entry, list)
+        and len(entry) == 2
+        and _are_ids(entry[0])
+        and entry[0]
+        and _is_number(-1e4, 1e4, entry[1])
+        for entry in value
+    )
+
+
+# Settings that take part in every search, with what transformers can work with.
+_Rule = tuple[Callable[[Any], bool], str]
+_ID: _Rule = (_is_id, "a token id")
+_IDS: _Rule = (lambda value: _is_id(value) or (_are_ids(value) and value != []), "a token id or a list of them")
+_COUNT: _Rule = (_is_count, "a number of tokens")
+_PENALTY: _Rule = (partial(_is_number, 1e-3, 1e3), "a number from 0.001 to 1000")
+_VALUES: Mapping[str, _Rule] = {
+    **dict.fromkeys(("bos_token_id", "pad_token_id", "decoder_start_token_id", "forced_bos_token_id"), _ID),
+    **dict.fromkeys(("eos_token_id", "forced_eos_token_id"), _IDS),
+    **dict.fromkeys(("suppress_tokens", "begin_suppress_tokens"), (_are_ids, "a list of token ids")),
+    **dict.fromkeys(("min_length", "min_new_tokens", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size"), _COUNT),
+    **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty"), _PENALTY),
+    **dict.fromkeys(
+        ("renormalize_logits", "remove_invalid_values"), (lambda value: type(value) is bool, "true or false")
+    ),
+    "length_penalty": (partial(_is_number, -100, 100), "a number from -100 to 100"),
+    "guidance_scale": (lambda value: value == 1, "1 (texts are generated without a second prompt)"),
+    "bad_words_ids": (
+        lambda value: isinstance(value, list) and all(_are_ids(word) and word for word in value),
+        "a list of lists of token ids",
+    ),
+    "sequence_bias": (_are_biases, "a list of pairs of token ids and a bias"),
+    "exponential_decay_length_penalty": (
+        lambda value: (
+            isinstance(value, list) and len(value) == 2 and _is_count(value[0]) and _is_number(0, 100, value[1])
+        ),
+        "a number of tokens and a factor",
+    ),
+}
+
+
 def loadable(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
     """The settings of a file without those that prevent transformers from loading it; these are reported.
 
-    Raises UserError if the error cannot be attributed to single settings.
+    Raises UserError for values with which transformers would fail while it generates, and if its error cannot be
+    attributed to single settings.
     """
     from transformers import GenerationConfig
+
+    for name, (is_valid, expected) in _VALUES.items():
+        if (value := settings.get(name)) is not None and not is_valid(value):
+            what = f"{name} is {_shorten(repr(value), _LONGEST_VALUE)}, where {expected} is expected"
+            raise UserError(what, where=where, hint="Correct the entry, or remove it.")
 
     def find_error(without: Collection[str]) -> str:
         return _error_message(lambda: GenerationConfig(**{k: v for k, v in settings.items() if k not in without}))

@@ -108,6 +108,7 @@ def _load_weights(
     loaded.name_or_path = loaded.config.name_or_path = str(directory)
     _require_sizes(information["mismatched_keys"], config, kind.base_model_prefix, directory)
     assert isinstance(loaded, PreTrainedModel)
+    _require_finite(loaded, directory)
     return loaded, sorted(name for name in information["missing_keys"] if not name.startswith(family.absent_weights))
 
 
@@ -140,6 +141,15 @@ def _require_sizes(mismatched: Iterable[Any], config: Mapping[str, Any], body: s
             f"Its labels (id2label) are {len(head.labels)}, the weights' {stored[0]}." if head and is_classifier else ""
         )
         raise UserError(message, where=str(directory), hint=hint)
+
+
+def _require_finite(model: PreTrainedModel, directory: Path) -> None:
+    """Raises UserError if a weight is NaN or infinite: every output would be, and labels would be predicted from it."""
+    for name, parameter in model.named_parameters():
+        # Both ends are NaN if any number is; unlike `isfinite`, this needs no second tensor.
+        if parameter.numel() and not torch.stack(torch.aminmax(parameter.detach())).isfinite().all():
+            hint = "The training that wrote them has diverged, or the file is damaged."
+            raise UserError(f"the weights cannot be used: {name} has NaN or infinity", where=str(directory), hint=hint)
 
 
 def _architecture_hint(kind: type[PreTrainedModel], config: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +29,11 @@ _IGNORED = (
     *("peft_version", "base_model_name_or_path", "revision", "task_type", "inference_mode", "init_lora_weights"),
     "auto_mapping",
 )
+# Regular expressions, which peft compares with the names of all layers.
+_PATTERNS = ("rank_pattern", "alpha_pattern", "layers_pattern")
+_MOST_PATTERNS, _LONGEST_PATTERN = 4096, 256
+_REPETITION = re.compile(r".?[*+{]")
+_GROUP_END = re.compile(r"[)*+}]")
 _UNSET: tuple[object, ...] = (None, False, {}, [], "")
 
 
@@ -100,4 +106,24 @@ def _lora_settings(adapter: Path) -> dict[str, Any]:
     targets = config.get("target_modules")
     if not isinstance(targets, list) or not all(isinstance(each, str) for each in targets):
         raise UserError(f"target_modules: expected a list of names, found {targets!r:.60}", where=where)
+    for name in _PATTERNS:
+        _require_quick(name, config.get(name), where)
     return {name: value for name, value in config.items() if name in _LORA}
+
+
+def _require_quick(name: str, value: Any, where: str) -> None:
+    """Raises UserError for regular expressions that could take more than a moment for each name of a layer."""
+    patterns = [value] if isinstance(value, str) else list(value or ())
+    slow = [pattern for pattern in patterns if not isinstance(pattern, str) or not _is_quick(pattern)]
+    if slow or len(patterns) > _MOST_PATTERNS:
+        what = (
+            f"{name}: {slow[0]!r:.60} is not the name of a layer" if slow else f"{name} has {len(patterns):,} entries"
+        )
+        hint = "At most one part of a name may be repeated, as in layers.*.q_proj."
+        raise UserError(what, where=where, hint=hint)
+
+
+def _is_quick(pattern: str) -> bool:
+    """Whether a regular expression repeats at most one thing, which is a single character or class."""
+    repeated = _REPETITION.findall(re.sub(r"\\.", "x", pattern))
+    return len(pattern) <= _LONGEST_PATTERN and len(repeated) <= 1 and not any(map(_GROUP_END.match, repeated))

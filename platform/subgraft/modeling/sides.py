@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import Tensor, nn
 
+from subgraft.base.errors import UserError
 from subgraft.modeling.families import Side as Side
 from subgraft.modeling.families import Tables as Tables
 from subgraft.modeling.families import family_of
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
     from subgraft.config.settings_base import SideName
+    from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 Model = TypeVar("Model", bound=nn.Module)
 RATES = ("dropout", "attention_dropout", "activation_dropout", "layerdrop")
@@ -86,6 +88,15 @@ def side_names(model: PreTrainedModel) -> tuple[SideName, ...]:
 def side(model: PreTrainedModel, name: SideName) -> Side:
     """One side of the model. Raises UserError if the model has no such side."""
     return family_of(model).side(model, name)
+
+
+def require_rows(model: PreTrainedModel, tokenizers: Mapping[SideName, Tokenizer], where: str = "") -> None:
+    """Raises UserError if a side has fewer embeddings than its vocabulary has tokens; spare ones are allowed."""
+    for name in side_names(model):
+        rows, tokens = len(side(model, name).input.weight), len(tokenizers[name])
+        if tokens > rows:
+            hint = "Give the vocabulary that the model was trained with, or save the model with resized embeddings."
+            raise UserError(f"the model's {name} has {rows} rows for {tokens} tokens", where=where, hint=hint)
 
 
 def side_config(model: PreTrainedModel, name: SideName) -> PreTrainedConfig:

@@ -5,6 +5,7 @@ A head is recognised by the class that config.json names, without torch or trans
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -67,7 +68,7 @@ def kind_of_class(name: str) -> HeadKind | None:
 def head_in(config: Config) -> Head | None:
     """The head of the model of a config.json; None if it predicts tokens or has no head.
 
-    Raises UserError for labels that are not numbered from 0, or not as many as `num_labels`.
+    Raises UserError for labels that are not numbered from 0, share a name, or are not as many as `num_labels`.
     """
     classes = config.get("architectures")
     kind = kind_of_class(str(classes[0])) if isinstance(classes, list) and classes else None
@@ -118,7 +119,11 @@ def _labels(config: Config) -> tuple[str, ...]:
         raise UserError("id2label of config.json does not number the labels from 0")
     if count is not None and int(count) != len(ids):
         raise UserError(f"config.json has num_labels {count} and names {len(ids)} labels in id2label")
-    return tuple(by_id[label] for label in ids)
+    labels = tuple(by_id[label] for label in ids)
+    if len(set(labels)) < len(labels):
+        (name, times), *_ = Counter(labels).most_common(1)
+        raise UserError(f"id2label of config.json has {times} labels with the name {name!r:.60}")
+    return labels
 
 
 def numbered_labels(count: int) -> tuple[str, ...]:
