@@ -114,9 +114,9 @@ def _align_stage(alignment: Alignment, output: Sequence[str], reference: Sequenc
     """
     aligned = {position for position in alignment if position is not None}
     free: defaultdict[str, int] = defaultdict(int)  # the positions of each key, as bits
-    for position, key in enumerate(reference):
-        if position not in aligned:
-            free[key] |= 1 << position
+    for place, key in enumerate(reference):
+        if place not in aligned:
+            free[key] |= 1 << place
     open_keys = Counter(key for key, position in zip(output, alignment, strict=True) if position is None)
     seen = Counter[str]()
     beam = [_Partial()]
