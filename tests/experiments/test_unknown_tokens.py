@@ -9,11 +9,12 @@ import pytest
 
 import toys
 from small_experiments import TINY, written
+from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.plan_warnings import unknown_tokens
+from subgraft.experiments.plan_warnings import lost_lines, unknown_tokens
 from subgraft.modeling.bundle import Bundle
 from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
@@ -80,3 +81,27 @@ def test_of_a_pretraining_once_its_vocabularies_are_in_the_store(config: Path) -
     encoder, decoder = message(config)
     assert encoder == SPELLS_ALL
     assert "cannot spell" in decoder and decoder.endswith("; it lacks ( ) 7")
+
+
+def test_lines_that_a_learnt_vocabulary_loses(config: Path) -> None:
+    """Of a checkpoint's vocabulary: above the bound the vocabulary is refused, below it the plan has a warning."""
+    Bundle(toys.marian(), toys.english_tokenizer(), toys.german_tokenizer()).save(config.parent / "model")
+    limits = [f"{where}.max_length=40" for where in ("pretrain", "generator_training", "finetune")]
+    checkpoint = "upstream={corpus: upstream, checkpoint: model}"
+    rare = "{kind: wordpiece, size: 70, character_coverage: 0.9, max_lost_lines: %s}"
+
+    def learn(bound: float) -> list[str]:
+        changes = [checkpoint, *limits, f"downstream.vocabulary={rare % bound}"]
+        pipeline = Pipeline(load(config, Experiment, changes), config.parent)
+        for step in in_order([pipeline.vocabularies.downstream["decoder"]]):
+            perform(Job(step, config.parent / "home", Runtime(), 1, 0, False, Provenance.here()))
+        corpus, steps = pipeline.inputs.downstream_corpus, in_order([pipeline.report])
+        return lost_lines(Store(config.parent / "home"), corpus, steps)
+
+    with pytest.raises(UserError, match=r"downstream.vocabulary.max_lost_lines: the new vocabulary changes \d+ of"):
+        learn(0.01)
+    (line,) = learn(1.0)
+    assert (
+        line.startswith("a new vocabulary of the decoder changes") and "of 60 lines" in line and "LATIN SMALL" in line
+    )
+    assert learn(0.01) == [line], "the bound does not change the result"

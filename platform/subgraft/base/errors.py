@@ -1,4 +1,4 @@
-"""Exceptions and exit codes: user errors, operational errors, and termination by SIGTERM."""
+"""Exceptions and exit codes: user errors, operational errors, termination by SIGTERM; and the warning of a loss."""
 
 from __future__ import annotations
 
@@ -60,6 +60,10 @@ class ArgumentError(UserError):
             re.sub(r"`([a-z_]+)`", lambda match: option(match[1]) or match[0], text) for text in (self.what, self.hint)
         )
         return UserError(what, where=option(self.where) or self.where, hint=hint)
+
+
+class LossWarning(UserWarning):
+    """A function of `subgraft` has lost something that the user may want to know; commands print it."""
 
 
 class OperationalError(SubgraftError):

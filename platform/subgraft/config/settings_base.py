@@ -31,6 +31,8 @@ HeadKind = Literal["sequence", "tokens", "span", "choice"]
 # All random generators accept seeds of 31 bits.
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
+# The share of a text's lines that a new vocabulary may change and the old one gives back, unless the user allows more.
+MAX_LOST_LINES = 0.01
 Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 # How many states of earlier text a layer reads.
 MemoryTokens = Annotated[int, Field(ge=0, le=MAX_SEQUENCE_LENGTH)]

@@ -7,7 +7,15 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from subgraft.base.limits import MAX_COUNT, MAX_VOCABULARY_SIZE
-from subgraft.config.settings_base import SENTENCEPIECE_KINDS, Settings, Share, SideName, VocabularyKind, VocabularyMode
+from subgraft.config.settings_base import (
+    MAX_LOST_LINES,
+    SENTENCEPIECE_KINDS,
+    Settings,
+    Share,
+    SideName,
+    VocabularyKind,
+    VocabularyMode,
+)
 
 
 class VocabularySettings(Settings):
@@ -53,9 +61,12 @@ class TaskVocabularySettings(VocabularySettings):
     training text has at least `min_count` times (2 by default). trim removes subwords that the text uses less than
     `min_count` times (1 by default), and ignores `size`. `kind`, `character_coverage`, `byte_fallback`,
     `language_exponent` and `max_lines` apply to replace only, `user_defined_symbols` to replace and extend.
+    max_lost_lines: the share of the text's lines that the new vocabulary may change and the one of
+    `upstream.checkpoint` gives back, in a sample; a run stops above it, and warns of fewer.
     """
 
     mode: VocabularyMode = "replace"
+    max_lost_lines: Share = MAX_LOST_LINES
 
 
 class JointVocabularySettings(VocabularySettings):

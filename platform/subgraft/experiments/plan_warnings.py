@@ -1,4 +1,4 @@
-"""Warnings before a run: unknown characters, vocabularies too large for their text, frozen random embeddings, marks."""
+"""Warnings before a run: unknown characters, lost text, too large vocabularies, frozen random embeddings, marks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from subgraft.experiments.steps.system import SIDES
 from subgraft.orchestration.estimates.workload import known_tokenizer
 from subgraft.orchestration.store.step import made_by
 from subgraft.pipeline.recipes.corpora import CorpusRecipe
+from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
+from subgraft.subwords.vocabulary.lost_text import lost_text
 from subgraft.subwords.vocabulary.spelling import spelling, unknown_characters
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -41,12 +43,39 @@ def unknown_tokens(store: Store, pretrained: Step, corpus: Step[CorpusRecipe]) -
     There is none for a vocabulary that is not learnt yet, and none at all if the task's text is not on this machine.
     """
     tokenizers = {side: known_tokenizer(store, pretrained, side) for side in SIDES}
-    pairs = list(_sample(store, corpus)) if any(tokenizers.values()) else []
-    columns = list(zip(*pairs, strict=True))
-    texts = dict(zip(SIDES if len(columns) > 1 else ("decoder",), columns, strict=True)) if pairs else {}
+    texts = _texts(store, corpus) if any(tokenizers.values()) else {}
     return [
         _line(side, tokenizer, texts[side]) for side, tokenizer in tokenizers.items() if tokenizer and side in texts
     ]
+
+
+def lost_lines(store: Store, corpus: Step[CorpusRecipe], steps: Iterable[Step]) -> list[str]:
+    """A line for each vocabulary of a transfer that loses text of the task which the model's own gives back.
+
+    There is none for a vocabulary that is not learnt yet, and none at all if the task's text is not on this machine.
+    """
+    changes = {
+        (side, old.digest, new.digest): (old, new)
+        for step in made_by(TransferRecipe, steps)
+        for side in step.recipe.sides
+        if (old := known_tokenizer(store, step.inputs["model"], side))
+        and (new := known_tokenizer(store, step, side))
+        and old.digest != new.digest
+    }
+    texts = _texts(store, corpus) if changes else {}
+    losses = [
+        lost_text(old, new, texts[side]).in_words(f"a new vocabulary of the {side}")
+        for (side, *_), (old, new) in changes.items()
+        if side in texts
+    ]
+    return [loss for loss in losses if loss]
+
+
+def _texts(store: Store, corpus: Step[CorpusRecipe]) -> dict[SideName, Sequence[str]]:
+    """A sample of the training text of each side; of one text, of the decoder."""
+    pairs = list(_sample(store, corpus))
+    columns = list(zip(*pairs, strict=True))
+    return dict(zip(SIDES if len(columns) > 1 else ("decoder",), columns, strict=True)) if pairs else {}
 
 
 def _sample(store: Store, corpus: Step[CorpusRecipe]) -> Iterator[tuple[str, ...]]:

@@ -83,6 +83,11 @@ class Session:
         pretrained, corpus = self.pipeline.models.pretrained, self.pipeline.inputs.downstream_corpus
         return plan_warnings.unknown_tokens(self.store, pretrained, corpus)
 
+    def lost_lines(self) -> list[str]:
+        """The task's text that new vocabularies lose, a line for each that is in the store."""
+        steps = in_order([self.pipeline.report])
+        return plan_warnings.lost_lines(self.store, self.pipeline.inputs.downstream_corpus, steps)
+
     def oversized_vocabularies(self, plan: Plan) -> list[str]:
         """A line for each planned vocabulary that is known to be larger than its text supports."""
         return plan_warnings.oversized_vocabularies(self.store, plan.to_run)

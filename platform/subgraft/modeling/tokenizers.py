@@ -48,6 +48,16 @@ def tokenizers_at(directory: Path, family: Family) -> dict[SideName, Tokenizer]:
     return published or dict.fromkeys(family.sides, Tokenizer.load(directory))
 
 
+def require_rows(tokenizer: Tokenizer, rows: int, table: str, where: str = "") -> None:
+    """Raises UserError if a table has fewer rows than its vocabulary has tokens; spare ones are allowed."""
+    if len(tokenizer) > rows:
+        added = " ".join(tokenizer.pieces[rows:][:5])
+        hint = "Give the vocabulary that it was trained with; or, if tokens were added to it, resize the embeddings: "
+        hint += "model.resize_token_embeddings(len(tokenizer)) in transformers, and save both."
+        what = f"{table} has {rows:,} rows for {len(tokenizer):,} tokens, and none for {added}"
+        raise UserError(what, where=where, hint=hint)
+
+
 def with_languages(tokenizers: Mapping[SideName, Tokenizer], languages: Mapping[str, str]) -> dict[SideName, Tokenizer]:
     """Add codes for new languages after the existing tokens; a tokenizer of both sides stays one object.
 

@@ -10,7 +10,9 @@ import pytest
 from subgraft.config.settings_base import SideName
 from subgraft.evaluation.metrics.scores import Score
 from subgraft.evaluation.metrics.sentence_statistics import corpus_score
+from subgraft.evaluation.reporting.document import Notice
 from subgraft.evaluation.reporting.records import ReportData, Role, SpelledText
+from subgraft.evaluation.reporting.report import subword_gap
 from subgraft.evaluation.reporting.results import results
 from subgraft.evaluation.reporting.summary import summarise, summarise_spelled
 from subgraft.evaluation.reporting.table import Table, text_markdown
@@ -19,6 +21,7 @@ from subgraft.evaluation.reporting.unknown_token_analysis import (
     spelling_table,
     unknown_token_caption,
 )
+from subgraft.subwords.vocabulary.lost_text import LostText
 from subgraft.subwords.vocabulary.spelling import Spelling
 
 
@@ -106,3 +109,20 @@ def test_no_second_scores_where_all_is_spelled_or_it_is_not_known(report_data: R
     nothing = with_masks(report_data, {"mean": list(range(240))})
     assert summarise_spelled(nothing, ("BLEU",)) == ()
     assert results(nothing)
+
+
+def test_text_that_the_downstream_vocabulary_loses_is_said(report_data: ReportData) -> None:
+    """Though nothing is unknown, spelling is not said to be equal."""
+    spelled = (spelled_text("upstream", "decoder", 0, 99.9), spelled_text("downstream", "decoder", 0, 99.9))
+    data = with_gap(report_data, *spelled)
+    lost = LostText(200, 30, ("line ends",), (("'a\\nb'", "'a b'"),))
+    data = replace(data, gap=replace(data.gap, lost={"decoder": lost, "encoder": LostText(200, 0)}))
+    (line,) = in_short(data)
+    assert "Of the test set's references, the downstream vocabulary changes 30 of 200 lines (15.0%)" in line
+    assert "It loses line ends." in line and "neither distinguish this text nor write it" in line
+    assert unknown_token_caption(data) == (
+        "\nthe downstream vocabulary loses text in 15.0 % of the references: see the report"
+    )
+    (notice,) = [block for block in subword_gap(data).blocks if isinstance(block, Notice)]
+    assert notice.text.replace("\\", "") == line.strip("*").replace("\\", "")
+    assert not [block for block in subword_gap(report_data).blocks if isinstance(block, Notice)]

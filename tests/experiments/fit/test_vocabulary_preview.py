@@ -12,8 +12,10 @@ import pytest
 import toys
 from old_vocabularies import KINDS, TASK
 from subgraft.base.errors import UserError
+from subgraft.experiments.fit.base_model import BaseModelFacts
 from subgraft.experiments.fit.preview_page import plot_png
 from subgraft.experiments.fit.sentence_cost import measure_cost
+from subgraft.experiments.fit.tokenization_report import measure_lines
 from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, preview_vocabularies
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
@@ -80,3 +82,17 @@ def test_the_command_prints_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixt
     assert re.search(r"as it is\W+90\W", message) and "extended" in message and "Most worth adding" in message
     assert "seconds/" in message and "Worth dropping" in message and "is recommended" in message
     assert (tmp_path / "advice.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_byte_level_model_is_fitted_with_a_vocabulary_that_gives_back_all_text() -> None:
+    facts = BaseModelFacts("model", "model", Path(), {}, {"decoder": KINDS["byte-level"]()})
+    assert facts.vocabulary_kind == "byte-level-bpe"
+    lines = [f"{line}\t{line}" for line in TEXT]
+    measured = measure_lines(facts, lines, facts.vocabulary_kind)
+    assert (measured.lost.lines, measured.lost.lost) == (len(lines), 0)
+
+
+def test_lines_that_a_vocabulary_loses_are_counted_and_shown() -> None:
+    preview = preview_vocabularies(KINDS["byte-level"](), TEXT)
+    assert [option.lost.lost for option in preview.options] == [0] * len(preview.options)
+    assert {option.lost.lines for option in preview.options} == {len(TEXT) // 10}

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
+import published
+from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.runtime import Runtime
 from subgraft.config.vocabularies import VocabularySettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.orchestration.store.events import EventLog, StageContext
-from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
-from subgraft.pipeline.stages.vocabularies import learn_vocabulary
+from subgraft.pipeline.recipes.vocabularies import GapRecipe, VocabularyRecipe
+from subgraft.pipeline.stages.vocabularies import learn_vocabulary, measure_gap
 from subgraft.subwords.vocabulary.learn import learn, sample
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import english, german
@@ -80,3 +83,22 @@ def test_a_vocabulary_may_be_learnt_from_a_sample(tmp_path: Path) -> None:
     expected = learn(sample(UPSTREAM, 100, seed=1), kind="unigram", size=90)
     assert Tokenizer.load(tmp_path / "out").fingerprint == expected.fingerprint
     assert expected.fingerprint != learn(UPSTREAM, kind="unigram", size=90).fingerprint
+
+
+def test_text_that_only_the_models_vocabulary_gives_back_is_refused_and_recorded(tmp_path: Path) -> None:
+    """WordPiece writes spaces around brackets, which a byte-level vocabulary does not."""
+    for name in ("text", "out", "gap", "model"):
+        (tmp_path / name).mkdir()
+    published.gpt2(tmp_path / "model")
+    lines = [*UPSTREAM, *(f"{line} (haus)" for line in UPSTREAM[:8])]
+    inputs = {"corpus": corpus(tmp_path / "text", lines[::-1]), "model": tmp_path / "model"}
+    context = StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events.jsonl"))
+    recipe = VocabularyRecipe(side="target", settings=VocabularySettings(kind="wordpiece", size=120))
+    with pytest.raises(UserError, match=r"downstream.vocabulary.max_lost_lines: the new vocabulary changes 8 of 168"):
+        learn_vocabulary(recipe, inputs, tmp_path / "out", context)
+    assert not list((tmp_path / "out").iterdir())
+    learn_vocabulary(recipe.model_copy(update={"max_lost_lines": 0.1}), inputs, tmp_path / "out", context)
+    assert "changes 8 of 168 lines" in (tmp_path / "events.jsonl").read_text(encoding="utf-8")
+    measure_gap(GapRecipe(), {**inputs, "vocabulary": tmp_path / "out"}, tmp_path / "gap", context)
+    record = json.loads((tmp_path / "gap" / "gap.json").read_text(encoding="utf-8"))
+    assert (record["text"]["lost"]["lost"], record["lost"]["decoder"]["lost"]) == (8, 1), "training and test text"

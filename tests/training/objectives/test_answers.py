@@ -14,10 +14,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from instruct import INSTRUCT, LLAMA_3_CHAT, MARKED_CHAT, changed
 from subgraft.base.errors import UserError
+from subgraft.config.settings_base import VocabularyKind
 from subgraft.config.task_objectives import ChatSettings
 from subgraft.config.training import TrainingSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.prompts import ChatTemplate
+from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.training.objectives.conversations import (
     Conversations,
@@ -172,8 +174,22 @@ def test_a_model_without_a_template_takes_the_configured_one(models: dict[str, P
     assert [result.example(at, 0) for at in range(3)] == [expected.example(at, 0) for at in range(3)]
 
 
-def test_a_vocabulary_that_cannot_spell_line_ends_is_refused(models: dict[str, Path]) -> None:
-    own = Bundle.load(models["qwen2.5"]).decoder
-    with pytest.raises(UserError, match=r"cannot spell the words or line ends(?s:.*)byte-level-bpe"):
-        template_of(learn(english(200), kind="unigram", size=100, like=own))
-    template_of(learn(english(200), kind="unigram", size=400, byte_fallback=True, like=own))
+@pytest.mark.parametrize("name", ["qwen2.5", "gemma"])
+def test_a_vocabulary_that_changes_line_ends_is_refused(name: str, models: dict[str, Path]) -> None:
+    """Whether or not it has an unknown token: one that folds a line end into a space has none."""
+    own = Bundle.load(models[name]).decoder
+    with pytest.raises(UserError, match=r"changes the words or line ends(?s:.*)byte-level-bpe"):
+        template_of(learn(english(200), kind="wordpiece", size=150, like=own))
+    kinds: list[tuple[VocabularyKind, int, bool]] = [
+        ("unigram", 100, False),
+        ("unigram", 400, True),
+        ("bpe", 400, True),
+    ]
+    for kind, size, byte_fallback in [*kinds, ("byte-level-bpe", 400, False)]:
+        learnt = learn(english(200), kind=kind, size=size, byte_fallback=byte_fallback, like=own)
+        if learnt.decode(learnt.encode("a\nb")) == "a\nb":
+            template_of(learnt)
+            continue
+        with pytest.raises(UserError, match="changes the words or line ends"):
+            template_of(learnt)
+    template_of(extend(own, english(200), 5))

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from torch import Tensor
 
-from subgraft.base.errors import UserError
 from subgraft.config.initialisers import DonorMapping
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
+from subgraft.modeling.tokenizers import require_rows
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -50,9 +50,7 @@ class Donor:
         for each, tokenizer in bundle.tokenizers.items():
             theirs = side(bundle.model, each)
             table = theirs.input.weight.detach().float()
-            if len(tokenizer) > len(table):
-                what = f"the donor's {each} has {len(table)} rows for {len(tokenizer)} tokens"
-                raise UserError(what, where=name, hint="Give the vocabulary that it was trained with.")
+            require_rows(tokenizer, len(table), f"the donor's {each}", where=name)
             output = None if theirs.output is None or theirs.tied else theirs.output.weight.detach().float()
             bias = None if theirs.bias is None else theirs.bias.detach().float().reshape(-1, 1)
             sides[each] = DonorSide(tokenizer, table, output, bias)

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.network import commonness
 from subgraft.embeddings.initialisers.donor_model import Donor
@@ -20,6 +19,7 @@ from subgraft.embeddings.initialisers.registry import initialiser
 from subgraft.embeddings.transplanting.token_ids import TokenIds, check_encoder_roles, translate_token_ids
 from subgraft.modeling.families import family_of
 from subgraft.modeling.sides import Side, Tables, replace_tables, shares_table, side, side_config
+from subgraft.modeling.tokenizers import require_rows
 from subgraft.subwords.vocabulary.alignment import Alignment, align, only_special_tokens
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -126,7 +126,7 @@ def transplant(
     initialiser(method.name)
     for name in target:
         upstream = side(model, name)
-        _check_source(source[name], upstream)
+        require_rows(source[name], len(upstream.input.weight), f"the model's {upstream.name}")
     token_ids = _token_ids(model, source, target)
     grafts = _grafts(model, source, target, method)
     tables = {name: graft.tables for name, graft in grafts.items()}
@@ -138,15 +138,6 @@ def transplant(
     replaced = replace_tables(model, tables)
     token_ids.apply(replaced)
     return Transplant(replaced, reports, matrices)
-
-
-def _check_source(source: Tokenizer, upstream: Side) -> None:
-    """Raises UserError if the model has fewer embeddings than its vocabulary has tokens; spare ones are allowed."""
-    if len(source) > len(upstream.input.weight):
-        raise UserError(
-            f"the model's {upstream.name} has {len(upstream.input.weight)} rows for {len(source)} tokens",
-            hint="Give the vocabulary that the model was trained with.",
-        )
 
 
 def _token_ids(

@@ -12,13 +12,14 @@ from subgraft.base.errors import UserError
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray, ratio
 from subgraft.evaluation.metrics.significance import Interval, estimate
 from subgraft.evaluation.reporting import findings, report
-from subgraft.evaluation.reporting.document import Block, Document, Figure, Section, write_document
+from subgraft.evaluation.reporting.document import Block, Document, Figure, Notice, Section, write_document
 from subgraft.evaluation.reporting.numbers import (
     MISSING,
     count,
     equals,
     fixed,
     interval,
+    percent,
     signed,
 )
 from subgraft.evaluation.reporting.plots import learning_panels, plot_drift, plot_learning_curves
@@ -108,7 +109,7 @@ def build_continuation_document(data: ReportData) -> Document:
     systems = summarise_bits(data)
     caption = "Lines are means over seeds, bands their range. Every system sees the same batches."
     curves = Figure("learning_curves", plot_learning_curves(data), caption, learning_panels(data))
-    notices = (*findings.generated_notice(data.generated), *findings.untrained_notice(data))
+    notices = (*findings.generated_notice(data.generated), *findings.untrained_notice(data), *_lost_notice(data))
     sections = [
         Section("Results", (*notices, _score_table(data, systems), _cost_table(data))),
         *written_section(data),
@@ -119,6 +120,19 @@ def build_continuation_document(data: ReportData) -> Document:
     ]
     subtitle = f"{data.languages[0]} · {len(data.system_names)} systems · {count(len(data.references))} test lines"
     return Document(data.title, subtitle, tuple(sections))
+
+
+def _lost_notice(data: ReportData) -> tuple[Notice, ...]:
+    """A warning if the downstream vocabulary cannot distinguish text that the upstream one can."""
+    lost = data.gap.lost.get("decoder")
+    if lost is None or not lost.lost:
+        return ()
+    return (
+        Notice(
+            f"Bits per character do not compare these vocabularies fairly: the downstream one changes "
+            f"{percent(lost.share)} of the test lines, and takes no bits for what it loses."
+        ),
+    )
 
 
 def _score_table(data: ReportData, systems: Mapping[str, MetricSummary]) -> Table:

@@ -16,6 +16,7 @@ from subgraft.evaluation.metrics.scores import METRICS, Score
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.evaluation.metrics.token_classes import Likelihood
 from subgraft.evaluation.metrics.untranslated import Copying
+from subgraft.subwords.vocabulary.lost_text import LostText
 from subgraft.subwords.vocabulary.spelling import Spelling
 
 Role = Literal["upstream", "downstream"]
@@ -284,6 +285,7 @@ class SubwordGap:
     text: what the tokens per sentence were measured on, in words ("dev, French side").
     spelling: what each vocabulary can spell.  unknown_tokens: the most frequent characters of that text that the
         upstream vocabulary lacks.
+    lost: by side, lines of the test set that the upstream vocabulary gives back and the downstream one does not.
     """
 
     seen: int
@@ -294,6 +296,7 @@ class SubwordGap:
     examples: tuple[SegmentationExample, ...] = ()
     spelling: tuple[SpelledText, ...] = ()
     unknown_tokens: tuple[str, ...] = ()
+    lost: Mapping[SideName, LostText] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

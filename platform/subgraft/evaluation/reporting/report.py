@@ -17,7 +17,7 @@ from subgraft.evaluation.reporting.rare_tokens import rare_tokens
 from subgraft.evaluation.reporting.records import DocumentScores, ReportData, TransferSummary
 from subgraft.evaluation.reporting.results import learning, results
 from subgraft.evaluation.reporting.table import Span, Table, Text, table, text
-from subgraft.evaluation.reporting.unknown_token_analysis import spelling_table
+from subgraft.evaluation.reporting.unknown_token_analysis import lost_in_words, spelling_table
 
 
 def write_report(data: ReportData, out: Path) -> None:
@@ -168,9 +168,9 @@ def subword_gap(data: ReportData) -> document.Section:
         ],
     )
     examples = [_segmentations(data)] if gap.examples else []
-    return document.Section(
-        "The subword gap", (document.Paragraph(text(summary)), lengths, *spelling_table(data), *examples)
-    )
+    lost = map(document.Notice, lost_in_words(data))
+    paragraph = document.Paragraph(text(summary))
+    return document.Section("The subword gap", (*lost, paragraph, lengths, *spelling_table(data), *examples))
 
 
 def _segmentations(data: ReportData) -> Table:

@@ -1,4 +1,4 @@
-"""The part of the task's text that vocabularies cannot spell, and how much of a gain that may explain."""
+"""The part of the task's text that vocabularies cannot spell or change, and how much of a gain that may explain."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ _NAMES = {"encoder": "sources", "decoder": "references"}
 
 
 def spelling_in_short(data: ReportData) -> list[Text]:
-    """How many points of a gain spelling alone may explain; empty if it was not measured."""
+    """How many points of a gain spelling alone may explain, and lost text; empty if it was not measured."""
     tested = [row for row in data.gap.spelling if row.split == "test"]
     if not tested:
         return []
     mask = data.spelled_by_all
     sides = [_describe_loss(data, side, tested) for side in ("decoder", "encoder")]
-    if losses := [loss for loss in sides if loss is not None]:
+    lost = [text(Span(line, "strong")) for line in lost_in_words(data)]
+    if losses := [*(loss for loss in sides if loss is not None), *lost]:
         return losses
     if mask is not None and not mask.all():
         missed = f"{count(int((~mask).sum()))} of {count(len(mask))} test sentences"
@@ -47,6 +48,17 @@ def _describe_loss(data: ReportData, side: str, tested: Sequence[SpelledText]) -
         f"{characters}. A perfect model with it would reach BLEU {fixed(ceiling)}, one with the downstream vocabulary "
         f"{fixed(highest)}: up to {fixed(max(0.0, highest - ceiling))} points of a gain may be spelling.",
     )
+
+
+def lost_in_words(data: ReportData) -> list[str]:
+    """Text of the test set that only the downstream vocabulary loses, a line for each side; empty if there is none."""
+    downstream, upstream = "the downstream vocabulary", "the upstream one"
+    return [
+        f"Of the test set's {_NAMES[side]}, {lost.in_words(downstream, upstream)}. A model with it can "
+        "neither distinguish this text nor write it, so figures on it compare different texts."
+        for side, lost in data.gap.lost.items()
+        if lost.lost
+    ]
 
 
 def spelling_table(data: ReportData) -> list[Table]:
@@ -78,9 +90,12 @@ def _cells(row: SpelledText) -> list[str]:
 
 
 def unknown_token_caption(data: ReportData) -> str:
-    """A line of the terminal table's caption; empty if the upstream vocabulary spells every reference."""
+    """Lines of the terminal table's caption; empty if the vocabularies spell and give back every reference."""
+    lost = ""
+    if (loss := data.gap.lost.get("decoder")) and loss.lost:
+        lost = f"\nthe downstream vocabulary loses text in {percent(loss.share)} of the references: see the report"
     for row in data.gap.spelling:
         if (row.role, row.side, row.split) == ("upstream", "decoder", "test") and row.counts.unknown:
             share = percent(row.counts.unknown_share)
-            return f"\nthe upstream vocabulary cannot spell {share} of the reference tokens: see the report"
-    return ""
+            return f"\nthe upstream vocabulary cannot spell {share} of the reference tokens: see the report" + lost
+    return lost

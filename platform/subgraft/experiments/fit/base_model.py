@@ -10,12 +10,12 @@ from typing import Any
 from subgraft.base.errors import ArgumentError, UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.domains import MEAN_OF_CODES
-from subgraft.config.settings_base import SideName, VocabularyKind
+from subgraft.config.settings_base import SENTENCEPIECE_KINDS, SideName, VocabularyKind
 from subgraft.evaluation.reporting.numbers import percent
 from subgraft.modeling.families import MissingCodeError, SequenceFormat, family_of, head_in, require_marked_targets
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.tokenizers import checkpoint_languages, load_tokenizers, with_languages
-from subgraft.subwords.vocabulary.entry import Mark
+from subgraft.subwords.vocabulary.learn import kind_like
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 # Objectives of published checkpoints, the most specific to a family first.
@@ -67,7 +67,9 @@ class BaseModelFacts:
 
     @property
     def vocabulary_kind(self) -> VocabularyKind:
-        return "wordpiece" if self.tokenizers["decoder"].mark is Mark.WORDPIECE else "unigram"
+        """Of a new vocabulary: a byte-level model's is byte-level too, because it gives back all text."""
+        kind = kind_like(self.tokenizers["decoder"])
+        return "unigram" if kind in SENTENCEPIECE_KINDS else kind
 
     @property
     def parameters(self) -> int:

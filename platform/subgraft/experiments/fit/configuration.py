@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from subgraft.config.corpora import Languages
-from subgraft.config.settings_base import VocabularyKind
+from subgraft.config.settings_base import MAX_LOST_LINES, VocabularyKind
 from subgraft.config.tasks import TaskName
 from subgraft.experiments.fit.base_model import BaseModelFacts
 from subgraft.experiments.fit.choices import SELECT, VOCADT, Choice
@@ -42,6 +42,7 @@ class Configuration:
     machine: Machine
     quick: bool
     text: tuple[Path, ...] = ()
+    max_lost_lines: float = MAX_LOST_LINES
     new_languages: Mapping[str, str] = field(default_factory=dict)
     directions: tuple[Languages, ...] = ()
 
@@ -115,6 +116,7 @@ corpora:   # train, dev and test, as the fit has split your files
         kind, shared = self.kind, self._shared
         files = ", ".join(_quote(str(path.absolute())) for path in self.text)
         text = f"\n  text: {{target: [{files}]}}   # vocabularies are learnt on it too" if files else ""
+        lost = "" if self.max_lost_lines == MAX_LOST_LINES else f", max_lost_lines: {self.max_lost_lines}"
         corpus = "" if self.directions else f"\n  corpus: {self.corpus}"
         codes = ", ".join(f"{language}: {initialiser}" for language, initialiser in self.new_languages.items())
         new = f"\n  new_languages: {{{codes}}}   # codes that it lacks" if codes else ""
@@ -124,7 +126,7 @@ upstream:
   checkpoint: {_quote(self.model.checkpoint)}
   objectives: [{{kind: {self.model.objective}}}]   # what it was pretrained on{new}
 downstream:{corpus}
-  vocabulary: {{kind: {kind}, size: {self.vocabulary_size}}}{shared}{text}
+  vocabulary: {{kind: {kind}, size: {self.vocabulary_size}{lost}}}{shared}{text}
 """
 
     @property

@@ -59,6 +59,7 @@ class LabelFit(FitSession):
             choice=choose_for_labels(len(examples.train), request.model.parameters, quick=request.quick),
             machine=machine(),
             quick=request.quick,
+            max_lost_lines=request.max_lost_lines,
             examples=examples,
         )
         self._folder.claim(self._identity)

@@ -8,6 +8,7 @@ from subgraft.evaluation.reporting.drawing import looks, new_figure, png
 from subgraft.experiments.fit.priors import advice
 from subgraft.experiments.fit.sentence_cost import SentenceCost
 from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, Option, VocabularyPreview
+from subgraft.subwords.vocabulary.lost_text import LostText
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +41,14 @@ def render(preview: VocabularyPreview, cost: SentenceCost | None, continues: boo
         "largest vocabulary that replaces the old one has the size that suits this much text, or the largest possible."
     )
     advised = advice(preview.lines, preview.replaced_ratio, continues=continues)
-    return Group(summary, _options(preview, cost), sizes, _gain_table(preview), dropped, advised)
+    losses = [f"Warning: {way}, {lost}." for way, lost in _most_lost(preview).items()]
+    return Group(summary, _options(preview, cost), *losses, sizes, _gain_table(preview), dropped, advised)
+
+
+def _most_lost(preview: VocabularyPreview) -> dict[str, LostText]:
+    """What each way of changing the vocabulary loses of the text, at most; without those that lose nothing."""
+    by_loss = sorted(preview.options, key=lambda option: option.lost.lost)
+    return {option.way: option.lost for option in by_loss if option.lost.lost}
 
 
 def _options(preview: VocabularyPreview, cost: SentenceCost | None) -> RenderableType:

@@ -10,11 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from subgraft.base.errors import UserError
+from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.files import file_digest
+from subgraft.base.terminal_escaping import printable
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
+from subgraft.config.settings_base import MAX_LOST_LINES
 from subgraft.config.tasks import TASKS, TaskName, reads_labels
 from subgraft.evaluation.reporting.model_use import use_of
 from subgraft.experiments.fit.base_model import BaseModelFacts
@@ -48,6 +50,7 @@ class FitRequest:
         quick: Whether to use one seed and fewer updates.
         text: Files of additional text in the target language.
         directions: All directions, if there are several; the first is that of `languages`.
+        max_lost_lines: The share of lines that the new vocabulary may change and the model's gives back.
     """
 
     model: BaseModelFacts
@@ -57,6 +60,7 @@ class FitRequest:
     quick: bool
     text: tuple[Path, ...] = ()
     directions: tuple[Languages, ...] = ()
+    max_lost_lines: float = MAX_LOST_LINES
 
 
 class PreparedFit(NamedTuple):
@@ -137,9 +141,12 @@ class FitSession(ABC):
         return Cleaning(**TASKS[self._task].defaults.get("cleaning", {}))
 
     def _show_gap(self, measured: TextMeasurement) -> None:
+        """Raises ArgumentError if the new vocabulary loses more of the text than the request allows."""
         self._heading("Gap")
         for line in measured.lines(self.segment):
             self._say(line)
+        if loss := measured.lost.warning(self._request.max_lost_lines, "max_lost_lines", ArgumentError):
+            self._say(printable(f"warning: {loss}"))
 
     @property
     def _name(self) -> str:
@@ -266,6 +273,7 @@ class Fit(FitSession):
             machine=machine(),
             quick=request.quick,
             text=request.text,
+            max_lost_lines=request.max_lost_lines,
             new_languages=self._new_languages,
             directions=request.directions,
         )

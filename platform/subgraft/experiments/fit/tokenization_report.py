@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from subgraft.base.errors import UserError
-from subgraft.config.settings_base import VocabularyKind
+from subgraft.config.settings_base import SENTENCEPIECE_KINDS, VocabularyKind
 from subgraft.evaluation.reporting.numbers import fixed, percent
 from subgraft.experiments.fit.base_model import BaseModelFacts
 from subgraft.experiments.fit.choices import SIZES, vocabulary_size
@@ -15,6 +15,7 @@ from subgraft.experiments.fit.split import Pair
 from subgraft.subwords.vocabulary.compare import Gap, compare
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
+from subgraft.subwords.vocabulary.lost_text import LostText, lost_text
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 # The most lines that a trial vocabulary is learnt from, and that the two are compared on.
@@ -31,12 +32,14 @@ class TextMeasurement:
         gap: Between the model's vocabulary and this one.
         tokens_per_character: Tokens of the model's vocabulary per target character.
         old_tokens: How many tokens of the model's vocabulary occur in at most MAX_COMPARED_LINES lines of the text.
+        lost: Lines of the text that the model's vocabulary gives back and this one does not.
     """
 
     vocabulary: Tokenizer
     gap: Gap
     tokens_per_character: float
     old_tokens: int
+    lost: LostText
 
     @property
     def size(self) -> int:
@@ -90,7 +93,8 @@ def _measure(old: Tokenizer, text: Sequence[str], target: Sequence[str], kind: V
     gap = compare(old, own, sample, EXAMPLES)
     assert gap.text is not None
     old_tokens = set(chain.from_iterable(old.encode_batch(_sample(text))))
-    return TextMeasurement(own, gap, gap.text.upstream.tokens / max(1, sum(map(len, sample))), len(old_tokens))
+    tokens_per_character = gap.text.upstream.tokens / max(1, sum(map(len, sample)))
+    return TextMeasurement(own, gap, tokens_per_character, len(old_tokens), lost_text(old, own, text))
 
 
 def _sample(lines: Sequence[str]) -> Sequence[str]:
@@ -113,5 +117,5 @@ def _learn(text: Sequence[str], size: int, kind: VocabularyKind, like: Tokenizer
 
 
 def _learn_size(text: Sequence[str], size: int, kind: VocabularyKind, like: Tokenizer) -> Tokenizer:
-    byte_fallback = kind != "wordpiece"
+    byte_fallback = kind in SENTENCEPIECE_KINDS
     return learn(text, kind=kind, size=size, byte_fallback=byte_fallback, like=like, max_lines=MAX_TRAINING_LINES)

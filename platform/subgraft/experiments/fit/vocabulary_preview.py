@@ -20,6 +20,7 @@ from subgraft.subwords.vocabulary.entry import Entry, Mark
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learn import kind_like, learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
+from subgraft.subwords.vocabulary.lost_text import LostText, lost_text
 from subgraft.subwords.vocabulary.spelling import Spelling, spelling, unknown_characters
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.trim import trim
@@ -33,12 +34,13 @@ MAX_SHOWN = 12
 
 @dataclass(frozen=True)
 class Option:
-    """A vocabulary that the model could have, and how it segments the held-out lines."""
+    """A vocabulary that the model could have, how it segments the held-out lines, and what it loses of them."""
 
     way: str
     size: int
     changed: int
     spelling: Spelling
+    lost: LostText
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ def describe(preview: VocabularyPreview) -> dict[str, Any]:
                 "changed": option.changed,
                 "tokens_per_sentence": option.spelling.tokens_per_sentence,
                 "spelling": option.spelling,
+                "lost": option.lost,
             }
             for option in preview.options
         ],
@@ -117,17 +120,18 @@ def preview_vocabularies(old: Tokenizer, lines: Sequence[str]) -> VocabularyPrev
     held_out, text = list(lines[::HELD_OUT]), [line for index, line in enumerate(lines) if index % HELD_OUT]
     trimmed = trim(old, text)
     extended = _extend_vocabularies(old, text)
+    ways = {"as it is": [old], "trimmed": [trimmed], "extended": extended}
+    ways["replaced"] = _replacement_vocabularies(old, text)
     options = [
-        Option("as it is", len(old), 0, spelling(old, held_out)),
-        Option("trimmed", len(trimmed), len(trimmed) - len(old), spelling(trimmed, held_out)),
-        *(
-            Option("extended", len(tokenizer), len(tokenizer) - len(old), spelling(tokenizer, held_out))
-            for tokenizer in extended
-        ),
-        *(
-            Option("replaced", len(tokenizer), len(tokenizer), spelling(tokenizer, held_out))
-            for tokenizer in _replacement_vocabularies(old, text)
-        ),
+        Option(
+            way,
+            len(tokenizer),
+            len(tokenizer) - (0 if way == "replaced" else len(old)),
+            spelling(tokenizer, held_out),
+            lost_text(old, tokenizer, held_out),
+        )
+        for way, tokenizers in ways.items()
+        for tokenizer in tokenizers
     ]
     remaining = frozenset(trimmed.pieces)
     unused = sorted(

@@ -90,6 +90,7 @@ def adapted_vocabulary_step(
         added=settings.size if extends else None,
         min_count=settings.min_count or (MIN_COUNT_ADDED if extends else MIN_COUNT_RETAINED),
         words=settings.user_defined_symbols if extends else (),
+        max_lost_lines=settings.max_lost_lines,
     )
     owner = "model" if text == "both" else side
     name = f"vocabulary of the {owner}, {'extended' if extends else 'trimmed'} by {inputs['corpus'].name}"
@@ -210,6 +211,7 @@ class VocabularySteps:
             mask=has_codes or (self._needs_mask and new_model),
             weighing=experiment.joint_vocabulary.weighing if second else None,
             marks=self.experiment.marks if upstream and (shared or side == "source") else (),
+            max_lost_lines=self.experiment.downstream.vocabulary.max_lost_lines,
         )
         language = pair.source if side == "source" else pair.target
         name = f"vocabulary {language} of {corpus.name}" + (f" and {second.name}" if second else "")

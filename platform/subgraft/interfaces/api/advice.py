@@ -56,6 +56,7 @@ class VocabularyAdvice:
         tokens = option.spelling.tokens_per_sentence
         row: dict[str, Any] = {"vocabulary": option.way, "subwords": option.size, "change": option.changed}
         row |= {"tokens per line": tokens, "unknown share": option.spelling.unknown_share}
+        row["lost lines"] = option.lost.share
         if self.cost is not None:
             row["seconds per line"] = self.cost.seconds(tokens, option.size)
             row["bytes per line"] = self.cost.bytes(tokens, option.size)

@@ -81,6 +81,12 @@ def require_whole(
         raise ArgumentError(f"expected a whole number {bounds}, found {shown(value)}", where=name)
 
 
+def require_share(name: str, value: float) -> None:
+    """Raises ArgumentError for anything but a number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ArgumentError(f"expected a number from 0 to 1, found {shown(value)}", where=name)
+
+
 def one_of(name: str, value: str, choices: Iterable[str]) -> None:
     """Raises ArgumentError for any other value."""
     allowed = list(choices)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from subgraft.base.errors import ArgumentError, UserError
 from subgraft.config.corpora import Languages
-from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, path_of, shown
+from subgraft.config.settings_base import MAX_LOST_LINES
+from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, path_of, require_share, shown
 from subgraft.interfaces.api.progress import CallbackObserver, ProgressCallback
 from subgraft.interfaces.api.shown import as_html, as_text
 
@@ -101,6 +102,7 @@ def fit(
     text: Sequence[Path | str] = (),
     quick: bool = False,
     labels: bool = False,
+    max_lost_lines: float = MAX_LOST_LINES,
     progress: bool | ProgressCallback = True,
 ) -> Fitted:
     """Compare the model's vocabulary with one of the task's, both finetuned on the pairs, and save the better model.
@@ -115,11 +117,13 @@ def fit(
         text: Files with more text of the target language.
         quick: One seed, half the steps, 100 test sentences.
         labels: Whether the model is to predict the labels of texts.
+        max_lost_lines: The share of the text's lines that the new vocabulary may change and the model's gives back.
         progress: Whether to print the data, the plan and each step; or a function that is called with a
             `StepProgress` as steps start, proceed and finish, while nothing is printed.
 
     Raises:
-        UserError: Before anything is written: unusable pairs, an unknown model, a folder with other contents.
+        UserError: Before anything is written: unusable pairs, an unknown model, a folder with other contents, a new
+            vocabulary that loses more lines.
         OperationalError: The disk, the network or a process failed; the same call continues.
     """
     from subgraft.base.terminal import Terminal
@@ -148,6 +152,7 @@ def fit(
             text=text,
             quick=quick,
             labels=labels,
+            max_lost_lines=max_lost_lines,
             console=console,
         )
         outcome = session.run(observers)
@@ -165,6 +170,7 @@ def fit_session(
     quick: bool,
     console: Terminal,
     labels: bool = False,
+    max_lost_lines: float = MAX_LOST_LINES,
 ) -> FitSession:
     """The fit of two files for each direction, or of one with labels. Raises UserError as `fit` does.
 
@@ -173,6 +179,7 @@ def fit_session(
     if labels and text:
         hint = "Leave it out: the vocabulary is learnt from the labelled texts."
         raise ArgumentError("labelled examples are fitted without more text", where="text", hint=hint)
+    require_share("max_lost_lines", max_lost_lines)
     first = languages[0] if languages else None
     directions = () if labels else _require_directions(languages, len(files) // 2, text)
     directory = str(located(model))
@@ -184,10 +191,12 @@ def fit_session(
         from subgraft.experiments.fit.label_session import LabelFit
 
         facts = BaseModelFacts.read(str(model), directory)
-        return LabelFit(FitRequest(facts, files, first, path_of("out", out), quick), console)
+        request = FitRequest(facts, files, first, path_of("out", out), quick, max_lost_lines=max_lost_lines)
+        return LabelFit(request, console)
     facts = BaseModelFacts.find(str(model), directory)
     additional_text = tuple(path_of("text", path) for path in text)
-    return Fit(FitRequest(facts, files, first, path_of("out", out), quick, additional_text, directions), console)
+    out = path_of("out", out)
+    return Fit(FitRequest(facts, files, first, out, quick, additional_text, directions, max_lost_lines), console)
 
 
 def _require_directions(

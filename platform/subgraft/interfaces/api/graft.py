@@ -11,13 +11,20 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from subgraft.base.errors import ArgumentError, UserError
-from subgraft.config.settings_base import SENTENCEPIECE_KINDS, SideName
+from subgraft.config.settings_base import MAX_LOST_LINES, SENTENCEPIECE_KINDS, SideName
 from subgraft.embeddings.initialisers.registry import require_known
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.experiments.fit.choices import vocabulary_size
-from subgraft.interfaces.api.arguments import LanguagePair, new_languages_of, one_of, pair_of, require_whole
+from subgraft.interfaces.api.arguments import (
+    LanguagePair,
+    new_languages_of,
+    one_of,
+    pair_of,
+    require_share,
+    require_whole,
+)
 from subgraft.interfaces.api.transfers import check_method, with_new_languages
-from subgraft.interfaces.api.vocabularies import Text, text_lines, words_of
+from subgraft.interfaces.api.vocabularies import Text, text_lines, warn_of_lost_text, words_of
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.transformers import write_tokenizers
 from subgraft.modeling.families import family_of
@@ -54,6 +61,7 @@ def graft(
     seed: int = 1,
     new_languages: Mapping[str, str] = MappingProxyType({}),
     words: Sequence[str] = (),
+    max_lost_lines: float = MAX_LOST_LINES,
 ) -> Grafted:
     """Give a transformers model the vocabulary of a task's texts, for `transformers.Trainer` or a training loop.
 
@@ -74,10 +82,13 @@ def graft(
         new_languages: languages that the model has no code for, each with the initialiser of its code's embedding:
             `mean` of the other codes', `random-matched`, or the language whose code's is copied.
         words: user-defined symbols of the new vocabulary: see `learn_vocabulary`.
+        max_lost_lines: the share of lines that the new vocabulary may change and the old one gives back; a warning
+            names fewer.
 
     Raises:
-        UserError: the family is not supported, the texts are empty, a new language has a code already or gets none,
-            or transformers has no tokenizer class for the result (two different vocabularies of one model).
+        UserError: the family is not supported, the texts are empty, more lines would be lost, a new language has a
+            code already or gets none, or transformers has no tokenizer class for the result (two different
+            vocabularies of one model).
     """
     from tokenizers.processors import TemplateProcessing
     from transformers import AutoTokenizer
@@ -85,6 +96,7 @@ def graft(
     one_of("mode", mode, get_args(Mode))
     require_whole("size", size, 1, optional=True)
     require_whole("seed", seed, 0)
+    require_share("max_lost_lines", max_lost_lines)
     initialiser = Method(require_known(method), None, 10, seed)
     check_method(initialiser)
     code_initialisers = new_languages_of(new_languages)
@@ -94,7 +106,9 @@ def graft(
         output.mkdir()
         tokenizers = _tokenizers(model, tokenizer, source_folder)
         bundle = with_new_languages(Bundle.of_sides(_copy_model(model), tokenizers), code_initialisers, seed)
-        vocabulary = _vocabulary(bundle.decoder, list(text_lines(texts)), mode, size, words_of(words))
+        lines = list(text_lines(texts))
+        vocabulary = _vocabulary(bundle.decoder, lines, mode, size, words_of(words))
+        warn_of_lost_text(bundle.decoder, vocabulary, lines, max_lost_lines)
         sides = family_of(model).sides
         result = transfer_bundle(bundle, dict.fromkeys(sides, vocabulary), initialiser).bundle
         result, loading = write_tokenizers(result, output, pair)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from types import MappingProxyType
 
 from pydantic import ValidationError
 
-from subgraft.base.errors import ArgumentError, UserError
+from subgraft.base.errors import ArgumentError, LossWarning, UserError
 from subgraft.config.initialiser_registry import initialiser_info, names_with
 from subgraft.config.initialisers import DonorMapping
 from subgraft.config.settings_base import SideName
@@ -23,6 +24,7 @@ from subgraft.interfaces.api.outputs import Model, load
 from subgraft.interfaces.api.vocabularies import VocabularyLike, vocabulary_of
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.stages.transfer import transfer_bundle
+from subgraft.subwords.vocabulary.lost_text import lost_probes
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -44,6 +46,8 @@ def transfer(
     new_languages: Mapping[str, str] = MappingProxyType({}),
 ) -> Model:
     """The model with a new vocabulary, as `subgraft transfer` makes it; everything else is unchanged.
+
+    A warning names kinds of text, such as tabs, that the new vocabulary changes and the old one gives back.
 
     Args:
         model: a model, a directory or a hub id. A `Model` is copied, not modified.
@@ -90,6 +94,10 @@ def transfer(
         else tokenizer
         for side, tokenizer in target.items()
     }
+    present = [side for side in target if side in bundle.tokenizers]
+    for message in dict.fromkeys(lost_probes(bundle.tokenizers[side], target[side]) for side in present):
+        if message:
+            warnings.warn(message, LossWarning, stacklevel=2)
     result = transfer_bundle(bundle, target, initialiser)
     return replace(old, bundle=result.bundle, reports=result.reports)
 

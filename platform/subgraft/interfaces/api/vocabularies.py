@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, Union, get_args
 
-from subgraft.base.errors import ArgumentError, UserError
+from subgraft.base.errors import ArgumentError, LossWarning, UserError
 from subgraft.base.limits import MAX_VOCABULARY_SIZE
-from subgraft.config.settings_base import SENTENCEPIECE_KINDS, SideName, VocabularyKind
+from subgraft.config.settings_base import MAX_LOST_LINES, SENTENCEPIECE_KINDS, SideName, VocabularyKind
 from subgraft.data.text import reading
-from subgraft.interfaces.api.arguments import located, one_of, require_whole, shown
+from subgraft.interfaces.api.arguments import located, one_of, require_share, require_whole, shown
 from subgraft.subwords.allocation.capacity import Capacity, capacity
 from subgraft.subwords.vocabulary.extend import MIN_COUNT
 from subgraft.subwords.vocabulary.extend import extend as extend_vocabulary
 from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.lost_text import lost_text, sampled
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.trim import trim as trim_vocabulary
 
@@ -45,6 +47,7 @@ def learn_vocabulary(
     byte_fallback: bool | None = None,
     min_count: int | None = None,
     words: Sequence[str] = (),
+    max_lost_lines: float = MAX_LOST_LINES,
 ) -> Tokenizer:
     """Learn a vocabulary from a task's text, as `subgraft vocab learn` does; its `save` writes a directory.
 
@@ -58,9 +61,10 @@ def learn_vocabulary(
         min_count: leave out pieces that occur fewer times in the text.
         words: placeholders, tags, product names and the like (user-defined symbols): each is one token, counts in
             `size`, and is found in a text as it stands.
+        max_lost_lines: the share of lines that the vocabulary may change and `like` gives back; a warning names fewer.
 
     Raises:
-        UserError: the text cannot be read, or does not support the size.
+        UserError: the text cannot be read, or does not support the size; or more lines would be lost.
     """
     require_whole("size", size, 1, MAX_VOCABULARY_SIZE)
     require_whole("min_count", min_count, 1, optional=True)
@@ -68,16 +72,28 @@ def learn_vocabulary(
     if not isinstance(character_coverage, int | float) or not 0 < character_coverage <= 1:
         message = f"expected a number above 0 and at most 1, found {shown(character_coverage)}"
         raise ArgumentError(message, where="character_coverage")
-    return learn(
-        text_lines(text),
+    require_share("max_lost_lines", max_lost_lines)
+    old, lines = None if like is None else vocabulary_of(like), sampled(text_lines(text))
+    learnt = learn(
+        lines,
         kind=kind,
         size=size,
         character_coverage=character_coverage,
         byte_fallback=kind in SENTENCEPIECE_KINDS if byte_fallback is None else byte_fallback,
-        like=None if like is None else vocabulary_of(like),
+        like=old,
         words=words_of(words),
         min_count=min_count,
     )
+    if old is not None:
+        warn_of_lost_text(old, learnt, lines.sample, max_lost_lines)
+    return learnt
+
+
+def warn_of_lost_text(old: Tokenizer, new: Tokenizer, lines: Iterable[str], max_lost_lines: float) -> None:
+    """Warn of lines that the new vocabulary loses. Raises ArgumentError above this share of the lines."""
+    message = lost_text(old, new, lines).warning(max_lost_lines, "max_lost_lines", ArgumentError)
+    if message:
+        warnings.warn(message, LossWarning, stacklevel=3)  # the caller of the function that calls this one
 
 
 def extend(
@@ -88,6 +104,7 @@ def extend(
     min_count: int = MIN_COUNT,
     side: SideName = "decoder",
     words: Sequence[str] = (),
+    max_lost_lines: float = MAX_LOST_LINES,
 ) -> Tokenizer:
     """Add the text's most frequent subwords to a vocabulary, which retains its ids, as `subgraft vocab extend` does.
 
@@ -98,13 +115,18 @@ def extend(
         min_count: The minimum number of occurrences of a new subword in the text.
         side: The side of the vocabulary, for a model with two.
         words: User-defined symbols, which come first: see `learn_vocabulary`.
+        max_lost_lines: The share of lines that the result may change and the vocabulary gives back.
 
     Raises:
-        UserError: The text does not support so many.
+        UserError: The text does not support so many, or more lines would be lost.
     """
     require_whole("add", add, 1, MAX_VOCABULARY_SIZE)
     require_whole("min_count", min_count, 1)
-    return extend_vocabulary(vocabulary_of(vocabulary, side), text_lines(text), add, min_count, words_of(words))
+    require_share("max_lost_lines", max_lost_lines)
+    old, lines = vocabulary_of(vocabulary, side), sampled(text_lines(text))
+    extended = extend_vocabulary(old, lines, add, min_count, words_of(words))
+    warn_of_lost_text(old, extended, lines.sample, max_lost_lines)
+    return extended
 
 
 def words_of(words: Sequence[str]) -> tuple[str, ...]:
@@ -114,7 +136,14 @@ def words_of(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def trim(vocabulary: VocabularyLike, text: Text, *, min_count: int = 1, side: SideName = "decoder") -> Tokenizer:
+def trim(
+    vocabulary: VocabularyLike,
+    text: Text,
+    *,
+    min_count: int = 1,
+    side: SideName = "decoder",
+    max_lost_lines: float = MAX_LOST_LINES,
+) -> Tokenizer:
     """Drop subwords that the text uses fewer than `min_count` times, as `subgraft vocab trim` does.
 
     Args:
@@ -122,12 +151,17 @@ def trim(vocabulary: VocabularyLike, text: Text, *, min_count: int = 1, side: Si
         text: Lines (`str`) and files of lines (`Path`).
         min_count: Subwords used fewer times are dropped.
         side: The side of the vocabulary, for a model with two.
+        max_lost_lines: The share of lines that the result may change and the vocabulary gives back.
 
     Raises:
-        UserError: The text is empty.
+        UserError: The text is empty, or more lines would be lost.
     """
     require_whole("min_count", min_count, 1)
-    return trim_vocabulary(vocabulary_of(vocabulary, side), text_lines(text), min_count)
+    require_share("max_lost_lines", max_lost_lines)
+    old, lines = vocabulary_of(vocabulary, side), sampled(text_lines(text))
+    trimmed = trim_vocabulary(old, lines, min_count)
+    warn_of_lost_text(old, trimmed, lines.sample, max_lost_lines)
+    return trimmed
 
 
 def vocabulary_of(source: VocabularyLike, side: SideName = "decoder") -> Tokenizer:

@@ -6,10 +6,13 @@ import argparse
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TextIO
 
 from subgraft import __version__
-from subgraft.base.errors import ArgumentError, SubgraftError, Terminated
+from subgraft.base.errors import ArgumentError, LossWarning, SubgraftError, Terminated
 from subgraft.base.redaction import redact
 from subgraft.base.terminal_escaping import name_stream_in_errors, say
 from subgraft.interfaces.cli import (
@@ -56,13 +59,38 @@ def parser() -> Parser:
     return top
 
 
+@contextmanager
+def _losses_as_lines() -> Iterator[None]:
+    """Print each LossWarning as a line of its own, without a place in the code."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", LossWarning)
+        usual = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, LossWarning):
+                say(f"warning: {message}", to=sys.stderr)
+            else:
+                usual(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        yield
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the console script's exit code."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as for the workers of a run; read when torch is loaded
     parsed = argparse.Namespace()
     try:
         parsed = parser().parse(arguments)
-        code: int | None = parsed.command(parsed)
+        with _losses_as_lines():
+            code: int | None = parsed.command(parsed)
         with name_stream_in_errors(sys.stdout):
             sys.stdout.flush()  # here a full disk, or a reader that has exited, can still be reported
         return code or 0

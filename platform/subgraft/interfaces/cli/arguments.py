@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, get_args
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import write
 from subgraft.config.corpora import Languages
-from subgraft.config.settings_base import SideName
+from subgraft.config.settings_base import MAX_LOST_LINES, SideName
 
 if TYPE_CHECKING:
     from subgraft.base.terminal import Terminal
@@ -133,6 +133,11 @@ def add_text(command: Options) -> None:
     command.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="UTF-8, plain or gz")
 
 
+def add_max_lost_lines(command: Options) -> None:
+    share = "share of the text's lines that the old vocabulary gives back and the new one may change (default 0.01)"
+    command.add_argument("--max-lost-lines", type=share_of_lines, default=MAX_LOST_LINES, metavar="SHARE", help=share)
+
+
 def add_languages(command: Options, help: str, required: bool = False) -> None:
     command.add_argument("--languages", type=language_pair, required=required, metavar="SOURCE-TARGET", help=help)
 
@@ -219,6 +224,14 @@ def share(text: str) -> float:
     value = _number(text)
     if not 0 < value <= 1:
         raise argparse.ArgumentTypeError(f"expected a number above 0 and at most 1, found '{text}'")
+    return value
+
+
+def share_of_lines(text: str) -> float:
+    """A type of argument: a number from 0 to 1."""
+    value = _number(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 0 to 1, found '{text}'")
     return value
 
 

@@ -100,7 +100,8 @@ def plan(arguments: argparse.Namespace) -> None:
             console().print()
             console().print(needed)
     notes = [*session.empty_store(), *session.monolingual_text(), *session.unknown_tokens(), *session.engines()]
-    warnings = [*session.missing_devices(), *session.oversized_vocabularies(planned), *session.warnings()]
+    warnings = [*session.missing_devices(), *session.oversized_vocabularies(planned)]
+    warnings += [*session.lost_lines(), *session.warnings()]
     if arguments.json:
         steps = [describe(entry) for entry in planned.entries]
         print_json(steps=steps, notes=notes, warnings=warnings)

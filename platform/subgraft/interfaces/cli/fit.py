@@ -13,6 +13,7 @@ from subgraft.interfaces.cli.arguments import (
     MODEL_HELP,
     Commands,
     add_json,
+    add_max_lost_lines,
     add_out,
     add_text,
     console,
@@ -48,6 +49,7 @@ def add_to(commands: Commands) -> None:
     languages = "as in en-fr, for each --pairs in turn; needed if the model's files do not name them"
     fit.add_argument("--languages", type=language_pair, action="append", metavar="SOURCE-TARGET", help=languages)
     add_out(fit, "gets model/, report/, fit.yaml and the split text/; absent, empty, or of the same fit")
+    add_max_lost_lines(fit)
     fit.add_argument("--quick", action="store_true", help="one seed, half the steps, 100 test sentences")
     fit.add_argument("--plan", action="store_true", help="split, measure and show the plan; train nothing")
     fit.set_defaults(command=run_fit)
@@ -58,7 +60,7 @@ def run_fit(arguments: argparse.Namespace) -> None:
     from subgraft.interfaces.api.fit import fit_session
 
     files = tuple(chain.from_iterable(arguments.pairs)) if arguments.pairs else (arguments.labels,)
-    options = selected(arguments, "out", "text", "quick")
+    options = selected(arguments, "out", "text", "quick", "max_lost_lines")
     labels, directions = arguments.labels is not None, tuple(arguments.languages or ())
     session = fit_session(arguments.model, files, console=console(), labels=labels, languages=directions, **options)
     if arguments.plan:

@@ -18,6 +18,7 @@ from subgraft.interfaces.cli.arguments import (
     MODEL_HELP,
     Commands,
     add_config,
+    add_max_lost_lines,
     add_out,
     add_text,
     console,
@@ -49,6 +50,7 @@ def add_to(commands: Commands) -> None:
     fewer = "leave out pieces that the text uses fewer than N times"
     learning.add_argument("--min-count", type=whole_number(1), metavar="N", help=fewer)
     _add_words(learning)
+    add_max_lost_lines(learning)
     add_out(learning)
     learning.set_defaults(command=learn)
     _add_changes(group)
@@ -105,6 +107,7 @@ def _add_changes(group: Commands) -> None:
         parser.add_argument("--min-count", type=whole_number(1), default=count, metavar="N", help=fewer)
         whose = "whose vocabulary, in a model with two (default: decoder)"
         parser.add_argument("--side", choices=get_args(SideName), default="decoder", help=whose)
+        add_max_lost_lines(parser)
         add_out(parser)
         parser.set_defaults(command=command)
 
@@ -127,7 +130,8 @@ def _add_embed(group: Commands) -> None:
 
 
 def learn(arguments: argparse.Namespace) -> None:
-    options = selected(arguments, "size", "kind", "like", "character_coverage", "byte_fallback", "min_count")
+    names = ("size", "kind", "like", "character_coverage", "byte_fallback", "min_count", "max_lost_lines")
+    options = selected(arguments, *names)
     with new_directory(arguments.out) as out:
         tokenizer = subgraft.learn_vocabulary(arguments.text, **options, words=_words(arguments))
         tokenizer.save(out)
@@ -139,7 +143,7 @@ def extend(arguments: argparse.Namespace) -> None:
 
     with new_directory(arguments.out) as out:
         old = load_vocabulary(arguments.vocabulary, arguments.side)
-        options = selected(arguments, "add", "min_count")
+        options = selected(arguments, "add", "min_count", "max_lost_lines")
         extended = subgraft.extend(old, arguments.text, **options, words=_words(arguments))
         extended.save(out)
     say(f"{arguments.add:,} subwords added to {len(old):,}: {len(extended):,} written to {arguments.out}")
@@ -150,7 +154,7 @@ def trim(arguments: argparse.Namespace) -> None:
 
     with new_directory(arguments.out) as out:
         old = load_vocabulary(arguments.vocabulary, arguments.side)
-        trimmed = subgraft.trim(old, arguments.text, min_count=arguments.min_count)
+        trimmed = subgraft.trim(old, arguments.text, **selected(arguments, "min_count", "max_lost_lines"))
         trimmed.save(out)
     say(f"{len(trimmed):,} of {len(old):,} subwords retained, written to {arguments.out}")
 

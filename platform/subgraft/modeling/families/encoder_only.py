@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
-from subgraft.modeling.families.family import Family, require_same_padding
+from subgraft.modeling.families.family import BOTH_SIDES, Family, require_same_padding
 from subgraft.modeling.families.heads import Head, own_head_in
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection, Tables, TableSize
 from subgraft.modeling.families.sequence_format import SequenceFormat, required_token
@@ -177,7 +177,7 @@ class EncoderOnly(Family):
         if len(tables) != 2 or tables["encoder"].input is not tables["decoder"].input:
             raise UserError(
                 f"a {self.model_type} model has one embedding matrix",
-                hint="Give both sides one vocabulary, or make an encoder-decoder of it first: `subgraft assemble`.",
+                hint=f"{BOTH_SIDES} Or make an encoder-decoder of it first: `subgraft assemble`.",
             )
         self.check_padding(model.config.pad_token_id, tables["decoder"].padding_id)
         tied = self.side(model, "decoder").tied

@@ -495,11 +495,18 @@ def states_at(output: Any, layer: int | None) -> Tensor:
     return states
 
 
+# How to give both sides one vocabulary, in each way to use Subgraft.
+BOTH_SIDES = (
+    "Give both sides one vocabulary: `--sides encoder,decoder` of `subgraft transfer`, sides=('encoder', 'decoder') in "
+    "Python, or `sides: [encoder, decoder]` and `downstream.shared: true` in a configuration."
+)
+
+
 def separate_tables_error(model_type: str) -> UserError:
     """The error for separate vocabularies of the two sides of a model with one embedding matrix."""
     return UserError(
         f"a {model_type} model has one embedding matrix, and so one vocabulary for both sides",
-        hint="Give both sides one vocabulary: `sides: [encoder, decoder]` and `downstream.shared: true`.",
+        hint=BOTH_SIDES,
     )
 
 

@@ -18,7 +18,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import Settings, SideName
 from subgraft.modeling.bundle import DEFAULT_MAX_LENGTH
 from subgraft.modeling.families import Family, Head, SequenceFormat, family_of, head_in
-from subgraft.modeling.tokenizers import languages_of, tokenizers_at
+from subgraft.modeling.tokenizers import languages_of, require_rows, tokenizers_at
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 SETTINGS = "subgraft.json"
@@ -124,8 +124,7 @@ def token_names(tokenizer: Tokenizer, rows: int) -> tuple[str, ...]:
 
     CTranslate2 distinguishes tokens by name only. Raises UserError for more pieces than rows.
     """
-    if len(tokenizer) > rows:
-        raise UserError(f"a vocabulary of {len(tokenizer):,} tokens for a table of {rows:,} rows")
+    require_rows(tokenizer, rows, "the model")
     unique: dict[str, None] = {}
     for token in range(rows):
         piece = tokenizer.pieces[token] if token < len(tokenizer) else ""

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from subgraft.config.initialisers import StaticEmbeddingSettings
-from subgraft.config.settings_base import SideName, StaticAlgorithm
+from subgraft.config.settings_base import MAX_LOST_LINES, SideName, StaticAlgorithm
 from subgraft.config.vocabularies import VocabularySettings
 from subgraft.pipeline.recipes.recipe import Recipe
 
@@ -25,6 +25,7 @@ class VocabularyRecipe(Recipe):
         mask: Whether to add a mask token.
         weighing: Of the two corpora.
         marks: Text that the vocabulary must be able to spell.
+        max_lost_lines: The share of lines that it may lose, with an input `model`; does not count.
     """
 
     side: Literal["source", "target", "both"]
@@ -33,6 +34,7 @@ class VocabularyRecipe(Recipe):
     mask: bool = False
     weighing: Literal["as-they-are", "equal"] | None = None
     marks: tuple[str, ...] = ()
+    max_lost_lines: float = Field(default=MAX_LOST_LINES, exclude=True)
 
 
 class AdaptedVocabularyRecipe(Recipe):
@@ -44,6 +46,7 @@ class AdaptedVocabularyRecipe(Recipe):
         added: Number of subwords to add; None trims the vocabulary.
         min_count: Subwords that occur less often in the text are not added, or are removed.
         words: User-defined symbols among those to add.
+        max_lost_lines: The share of lines that it may lose; does not count.
     """
 
     side: Literal["source", "target", "both"]
@@ -51,6 +54,7 @@ class AdaptedVocabularyRecipe(Recipe):
     added: int | None
     min_count: int
     words: tuple[str, ...] = ()
+    max_lost_lines: float = Field(default=MAX_LOST_LINES, exclude=True)
 
 
 class ImportedVocabularyRecipe(Recipe):

@@ -329,7 +329,7 @@ BACK_TRANSLATED = Stage(
 )
 VOCABULARY = Stage("vocabulary", 2, _learn_vocabulary, VocabularyRecipe)
 ADAPTED_VOCABULARY = Stage("adapted-vocabulary", 2, _adapt_vocabulary, AdaptedVocabularyRecipe)
-GAP = Stage("gap", 1, _measure_gap, GapRecipe)
+GAP = Stage("gap", 2, _measure_gap, GapRecipe)
 CHECKPOINT = Stage("checkpoint", 3, _import_checkpoint, CheckpointRecipe)
 BUILD = Stage("build", 1, _build_model, BuildRecipe)
 PRETRAIN = Stage("pretrain", 3, _pretrain, PretrainRecipe, distributed=True, accelerated=True)

@@ -34,6 +34,7 @@ from subgraft.pipeline.stages.report_systems import (
     system_result,
 )
 from subgraft.pipeline.stages.stage import Inputs, Summary
+from subgraft.subwords.vocabulary.lost_text import LostText
 from subgraft.subwords.vocabulary.spelling import Spelling
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context
@@ -158,7 +159,13 @@ def _gap(path: Path, language: str) -> records.SubwordGap:
         tuple(examples),
         tuple(map(_spelled_text, gap["spelling"])),
         tuple(gap["text"]["upstream_unknown_characters"]),
+        {side: _lost_text(lost) for side, lost in gap["lost"].items()},
     )
+
+
+def _lost_text(record: Mapping[str, Any]) -> LostText:
+    examples = tuple((before, after) for before, after in record["examples"])
+    return LostText(record["lines"], record["lost"], tuple(record["characters"]), examples)
 
 
 def _spelled_text(record: Mapping[str, Any]) -> records.SpelledText:

@@ -27,6 +27,7 @@ from subgraft.pipeline.stages.stage import Inputs, Summary, further_corpora
 from subgraft.subwords.vocabulary.compare import compare
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.lost_text import lost_text, sampled
 from subgraft.subwords.vocabulary.spelling import round_trip, spelling
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.trim import trim
@@ -40,7 +41,7 @@ def measure_gap(recipe: GapRecipe, inputs: Inputs, out: Path, context: Context) 
     del context
     corpus = Corpus.open(inputs["corpus"])
     upstream = load_tokenizers(inputs["model"])
-    downstream = {"decoder": Tokenizer.load(inputs["vocabulary"])}
+    downstream: dict[SideName, Tokenizer] = {"decoder": Tokenizer.load(inputs["vocabulary"])}
     downstream |= {"encoder": Tokenizer.load(inputs["encoder"])} if "encoder" in inputs else {}
     gap = compare(
         upstream["decoder"], downstream["decoder"], corpus.lines("train", corpus.text_of("decoder")), recipe.words
@@ -52,9 +53,18 @@ def measure_gap(recipe: GapRecipe, inputs: Inputs, out: Path, context: Context) 
         for role, tokenizers in (("upstream", upstream), ("downstream", downstream))
         if side in tokenizers
     ]
-    record = gap.to_json() | {"spelling": spelled}
+    record = gap.to_json() | {"spelling": spelled, "lost": _lost_of_test(upstream, downstream, corpus)}
     (out / "gap.json").write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     return {"seen": gap.seen, "unseen": gap.unseen, "artifacts": ["gap.json"]}
+
+
+def _lost_of_test(
+    upstream: Mapping[SideName, Tokenizer], downstream: Mapping[SideName, Tokenizer], corpus: Corpus
+) -> dict[str, Json]:
+    """By side, what the downstream vocabulary loses of the test set and the upstream one does not."""
+    sides = [side for side in downstream if side in upstream and corpus.size("test")]
+    lines = {side: corpus.lines("test", corpus.text_of(side)) for side in sides}
+    return {side: asdict(lost_text(upstream[side], downstream[side], lines[side])) for side in sides}
 
 
 def _measure_spelling(role: str, side: SideName, split: str, tokenizer: Tokenizer, corpus: Corpus) -> dict[str, Json]:
@@ -77,7 +87,6 @@ def import_vocabulary(recipe: ImportedVocabularyRecipe, inputs: Inputs, out: Pat
 
 
 def adapt_vocabulary(recipe: AdaptedVocabularyRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    del context
     shared = recipe.side == "both"
     if "model" in inputs:
         old = _model_vocabulary(load_tokenizers(inputs["model"]), recipe.model_side, shared)
@@ -90,11 +99,13 @@ def adapt_vocabulary(recipe: AdaptedVocabularyRecipe, inputs: Inputs, out: Path,
         lines = chain.from_iterable(chain.from_iterable(training_texts(*corpora).values()))
     else:
         lines = training_lines(recipe.side, *corpora)
+    read = sampled(lines)
     adapted = (
-        trim(old, lines, recipe.min_count)
+        trim(old, read, recipe.min_count)
         if recipe.added is None
-        else extend(old, lines, recipe.added, recipe.min_count, recipe.words)
+        else extend(old, read, recipe.added, recipe.min_count, recipe.words)
     )
+    _warn_of_lost_text(old, adapted, read.sample, recipe.max_lost_lines, context)
     adapted.save(out)
     return {"size": len(adapted), "upstream_size": len(old), "fingerprint": adapted.fingerprint}
 
@@ -110,8 +121,8 @@ def _model_vocabulary(tokenizers: Mapping[SideName, Tokenizer], side: SideName, 
 
 
 def learn_vocabulary(recipe: VocabularyRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    del context
-    like = load_tokenizers(inputs["model"])["decoder"] if "model" in inputs else None
+    upstream = load_tokenizers(inputs["model"]) if "model" in inputs else {}
+    like = upstream.get("decoder")
     corpora = [Corpus.open(inputs[role]) for role in ("corpus", "second") if role in inputs]
     additional = [*map(Corpus.open, further_corpora(inputs))]
     additional += [Corpus.open(inputs["text"])] if "text" in inputs else []
@@ -119,8 +130,11 @@ def learn_vocabulary(recipe: VocabularyRecipe, inputs: Inputs, out: Path, contex
     corpus_groups = [[corpus] for corpus in corpora[:-1]] + [[corpora[-1], *additional]]
     texts = [partial(_lines, group, recipe.side, recipe.settings.language_exponent) for group in corpus_groups]
     copies = _copies([_characters(text()) for text in texts]) if recipe.weighing == "equal" else [1] * len(texts)
+    lines = sampled(
+        chain.from_iterable(text() for text, count in zip(texts, copies, strict=True) for _ in range(count))
+    )
     tokenizer = learn(
-        chain.from_iterable(text() for text, count in zip(texts, copies, strict=True) for _ in range(count)),
+        lines,
         kind=recipe.settings.kind,
         size=recipe.settings.size,
         character_coverage=recipe.settings.character_coverage,
@@ -133,8 +147,20 @@ def learn_vocabulary(recipe: VocabularyRecipe, inputs: Inputs, out: Path, contex
         min_count=recipe.settings.min_count,
     )
     require_marks(recipe.marks, tokenizer, "upstream.vocabulary")
+    if like is not None:
+        old = upstream.get("encoder", like) if recipe.side == "source" else like
+        _warn_of_lost_text(old, tokenizer, lines.sample, recipe.max_lost_lines, context)
     tokenizer.save(out)
     return {"size": len(tokenizer), "fingerprint": tokenizer.fingerprint}
+
+
+def _warn_of_lost_text(
+    old: Tokenizer, new: Tokenizer, lines: Iterable[str], max_lost_lines: float, context: Context
+) -> None:
+    """Warn of lines that the new vocabulary loses. Raises UserError above this share of the lines."""
+    message = lost_text(old, new, lines).warning(max_lost_lines, "downstream.vocabulary.max_lost_lines")
+    if message:
+        context.warn(message)
 
 
 def _lines(corpora: Sequence[Corpus], side: TextSide | Literal["both"], exponent: float | None) -> Iterator[str]:

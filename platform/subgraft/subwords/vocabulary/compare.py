@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from subgraft.subwords.vocabulary.entry import Entry, Mark
+from subgraft.subwords.vocabulary.lost_text import LostText, lost_text, sampled
 from subgraft.subwords.vocabulary.spelling import Spelling, chunks, spelling, unknown_characters
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -34,6 +35,7 @@ class TextGap:
         upstream, downstream: Counts of tokens and unknown tokens.
         upstream_unknown_characters, downstream_unknown_characters: The most frequent unknown characters.
         oversegmented: Words with more pieces under the upstream vocabulary, by occurrences times extra pieces.
+        lost: Lines that the upstream vocabulary gives back and the downstream one does not, of a sample.
     """
 
     upstream: Spelling
@@ -41,6 +43,7 @@ class TextGap:
     upstream_unknown_characters: tuple[str, ...]
     downstream_unknown_characters: tuple[str, ...]
     oversegmented: tuple[Oversegmented, ...]
+    lost: LostText
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,8 @@ def compare(upstream: Tokenizer, downstream: Tokenizer, lines: Iterable[str] | N
 def _text_gap(upstream: Tokenizer, downstream: Tokenizer, lines: Iterable[str], max_words: int) -> TextGap:
     words: Counter[str] = Counter()
     spellings = [Spelling(), Spelling()]
-    for chunk in chunks(lines):
+    read = sampled(lines)
+    for chunk in chunks(read):
         words.update(word for line in chunk for word in line.split())
         for i, tokenizer in enumerate((upstream, downstream)):
             spellings[i] += spelling(tokenizer, chunk)
@@ -98,6 +102,7 @@ def _text_gap(upstream: Tokenizer, downstream: Tokenizer, lines: Iterable[str], 
         unknown_characters(upstream, words),
         unknown_characters(downstream, words),
         _oversegmented(upstream, downstream, words, max_words),
+        lost_text(upstream, downstream, read.sample),
     )
 
 
@@ -155,6 +160,7 @@ _FIGURES: dict[str, Callable[[Spelling], str]] = {
 def render(gap: Gap) -> RenderableType:
     """The comparison as rich tables for a terminal."""
     from rich.console import Group
+    from rich.text import Text
 
     from subgraft.base.terminal import Sheet
 
@@ -174,4 +180,5 @@ def render(gap: Gap) -> RenderableType:
     for word in text.oversegmented:
         cells = (word.word, f"{word.count:,}", " ".join(word.upstream), " ".join(word.downstream))
         words.add_row(*cells)
-    return Group(heading, figures, words)
+    lost = [Text(f"In a sample {text.lost}.")] if text.lost.lost else []
+    return Group(heading, figures, *lost, words)

@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import tokenizers
@@ -118,16 +117,35 @@ def _cut_long_words(line: str) -> str:
     return _LONG_WORD.sub(r"\g<0> ", line)
 
 
+class SampledLines:
+    """Lines of which a uniform sample remains once they have been read (Vitter 1985, algorithm R)."""
+
+    def __init__(self, lines: Iterable[str], count: int, seed: int = 1) -> None:
+        self._lines, self._count, self._seed = lines, count, seed
+        self._reservoir: list[tuple[int, str]] = []
+
+    def __iter__(self) -> Iterator[str]:
+        generator = random.Random(self._seed)
+        self._reservoir = []
+        for i, line in enumerate(self._lines):
+            if i < self._count:
+                self._reservoir.append((i, line))
+            elif (slot := generator.randrange(i + 1)) < self._count:
+                self._reservoir[slot] = (i, line)
+            yield line
+
+    @property
+    def sample(self) -> list[str]:
+        """At most `count` of the lines that have been read, in the text's order."""
+        return [line for _, line in sorted(self._reservoir)]
+
+
 def sample(lines: Iterable[str], count: int, seed: int) -> list[str]:
-    """A uniform sample of at most `count` lines, in one pass, in the text's order (Vitter 1985, algorithm R)."""
-    generator = random.Random(seed)
-    remaining = iter(lines)
-    reservoir = list(enumerate(islice(remaining, count)))
-    for i, line in enumerate(remaining, start=count):
-        slot = generator.randrange(i + 1)
-        if slot < count:
-            reservoir[slot] = (i, line)
-    return [line for _, line in sorted(reservoir)]
+    """A uniform sample of at most `count` lines, in the text's order."""
+    sampled = SampledLines(lines, count, seed)
+    for _ in sampled:
+        pass
+    return sampled.sample
 
 
 def _learn_sentencepiece(

@@ -38,18 +38,41 @@ _WHERE = "chat.template"
 
 
 def template_of(tokenizer: Tokenizer) -> ChatTemplate:
-    """The chat template of a model. Raises UserError if there is none, or the vocabulary cannot encode its text."""
+    """The chat template of a model. Raises UserError if there is none, or the vocabulary changes its text."""
     try:
         template = ChatTemplate.of(tokenizer, _WHERE)
     except UserError as error:
         hint = "Take an instruct model (upstream.checkpoint), or give chat.template."
         raise UserError(error.what, where=_WHERE, hint=hint) from None
     turns = [{"role": "user", "content": ""}, {"role": "assistant", "content": ""}]
-    if tokenizer.special.get("unk", -1) in template.encode([template.render(turns)])[0].ids:
-        hint = "Set kind: byte-level-bpe, byte_fallback: true or mode: extend in downstream.vocabulary."
-        what = "the vocabulary cannot spell the words or line ends of the chat template"
+    if not _survives(template, template.render(turns)):
+        hint = "Set kind: byte-level-bpe or mode: extend in downstream.vocabulary."
+        what = "the vocabulary changes the words or line ends of the chat template"
         raise UserError(what, where=_WHERE, hint=hint)
     return template
+
+
+def _survives(template: ChatTemplate, rendered: str) -> bool:
+    """Whether a round trip gives back the text between special tokens, but for spaces and upper case.
+
+    A special token may by its own rule include the white space around it, as Phi-3's do.
+    """
+    tokenizer, (encoding,) = template.tokenizer, template.encode([rendered])
+    if tokenizer.special.get("unk", -1) in encoding.ids:
+        return False
+    start, between = 0, list[int]()
+    for token, (begin, end) in zip([*encoding.ids, None], [*encoding.offsets, (len(rendered), 0)], strict=True):
+        if token is not None and token not in tokenizer.special_ids:
+            between.append(token)
+            continue
+        if _essence(tokenizer.decode(between)) != _essence(rendered[start:begin]):
+            return False
+        start, between = end, []
+    return True
+
+
+def _essence(text: str) -> str:
+    return text.replace(" ", "").casefold()
 
 
 def with_template(bundle: Bundle, settings: ChatSettings) -> Bundle:
