@@ -224,7 +224,7 @@ Each checkpoint is made in its published layout, file by file, with tiny random 
 library of the published one, without the hub. Checkpoints with the same results share a line.
 
 - `ids`: lines, also adversarial ones, with the ids of transformers' tokenizer, special tokens included.
-- `vocab learn --like`: a vocabulary of new text takes over special tokens and language codes.
+- `vocab learn --like`: a vocabulary of new text takes over special tokens, language codes and normalisation.
 - `compare`, `similar`: the commands answer.
 - `transfer`: the model with that vocabulary is loaded again and generates; transformers loads an encoder.
 - `generate`: greedy outputs equal to transformers', token by token.

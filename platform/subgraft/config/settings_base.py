@@ -15,6 +15,9 @@ SideName = Literal["encoder", "decoder"]
 TextSide = Literal["source", "target"]  # of a pair
 OTHER_SIDE: Mapping[TextSide, TextSide] = {"source": "target", "target": "source"}
 VocabularyKind = Literal["unigram", "bpe", "wordpiece", "byte-level-bpe"]
+# SentencePiece's tables of characters: as they are, or by Unicode's NFKC; nmt also maps control characters and white
+# space to spaces, cf folds case.
+NormalizationName = Literal["identity", "nfkc", "nfkc_cf", "nmt_nfkc", "nmt_nfkc_cf"]
 # How the upstream vocabulary changes: another replaces it, subwords are added, or removed.
 VocabularyMode = Literal["replace", "extend", "trim"]
 # Vocabularies of characters, with optional byte fallback and sampled segmentations.

@@ -10,12 +10,15 @@ from subgraft.base.limits import MAX_COUNT, MAX_VOCABULARY_SIZE
 from subgraft.config.settings_base import (
     MAX_LOST_LINES,
     SENTENCEPIECE_KINDS,
+    NormalizationName,
     Settings,
     Share,
     SideName,
     VocabularyKind,
     VocabularyMode,
 )
+
+_UNSET = Field(exclude_if=lambda value: value is None)
 
 
 class VocabularySettings(Settings):
@@ -26,6 +29,15 @@ class VocabularySettings(Settings):
     character_coverage: the fraction of the text's characters that get pieces of their own.
     byte_fallback: whether other characters are written in bytes, which take 256 of the pieces, or are unknown; on by
     default for unigram and bpe, not available for wordpiece, always on for byte-level-bpe.
+    normalization: SentencePiece's table of characters: identity, nfkc, nmt_nfkc (which also maps control characters and
+    white space to spaces), nfkc_cf and nmt_nfkc_cf (which fold case). By default as in the vocabulary of
+    `upstream.checkpoint`; without one, nmt_nfkc for unigram and bpe, none for byte-level-bpe, BERT's for wordpiece.
+    keep_whitespace: whether runs of spaces, and spaces at the ends of a line, count; for unigram and bpe. By default as
+    in the vocabulary of `upstream.checkpoint`, or not.
+    dummy_prefix: whether a line's first word is marked like words after a space; for unigram and bpe. By default as in
+    the vocabulary of `upstream.checkpoint`, or yes.
+    split_digits: whether every digit is a piece of its own. By default as in the vocabulary of `upstream.checkpoint`,
+    or not.
     min_count: pieces that the text uses less often are replaced by others.
     language_exponent: α of p^α, by which the languages of a shared vocabulary are sampled: 1 in proportion to their
     text, 0 uniformly, 0.7 in mBART and VoCap; null reads the whole text once.
@@ -39,6 +51,11 @@ class VocabularySettings(Settings):
     size: Annotated[int, Field(ge=50, le=MAX_VOCABULARY_SIZE)] = 8000
     character_coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     byte_fallback: bool = Field(default_factory=lambda fields: fields.get("kind") in SENTENCEPIECE_KINDS)
+    # Left out of fingerprints where they are not set.
+    normalization: Annotated[NormalizationName | None, _UNSET] = None
+    keep_whitespace: Annotated[bool | None, _UNSET] = None
+    dummy_prefix: Annotated[bool | None, _UNSET] = None
+    split_digits: Annotated[bool | None, _UNSET] = None
     min_count: Annotated[int | None, Field(ge=1, le=MAX_COUNT)] = None
     language_exponent: Annotated[float | None, Field(ge=0, le=1)] = None
 
@@ -46,11 +63,13 @@ class VocabularySettings(Settings):
     user_defined_symbols: tuple[str, ...] = ()
 
     @model_validator(mode="after")
-    def _kind_has_bytes(self) -> VocabularySettings:
+    def _kind_has_settings(self) -> VocabularySettings:
         if self.byte_fallback and self.kind not in SENTENCEPIECE_KINDS:
             raise ValueError(f"byte_fallback applies to the kinds unigram and bpe, not to {self.kind}")
         if self.character_coverage < 1 and self.kind == "byte-level-bpe":
             raise ValueError("byte-level-bpe spells every character in bytes: leave out character_coverage")
+        if self.kind not in SENTENCEPIECE_KINDS and (self.keep_whitespace, self.dummy_prefix) != (None, None):
+            raise ValueError(f"keep_whitespace and dummy_prefix apply to the kinds unigram and bpe, not to {self.kind}")
         return self
 
 
@@ -59,8 +78,8 @@ class TaskVocabularySettings(VocabularySettings):
 
     mode: how the upstream vocabulary changes. replace learns a new one. extend adds `size` subwords that the task's
     training text has at least `min_count` times (2 by default). trim removes subwords that the text uses less than
-    `min_count` times (1 by default), and ignores `size`. `kind`, `character_coverage`, `byte_fallback`,
-    `language_exponent` and `max_lines` apply to replace only, `user_defined_symbols` to replace and extend.
+    `min_count` times (1 by default), and ignores `size`. `user_defined_symbols` apply to replace and extend, all other
+    settings but `size` and `min_count` to replace only.
     max_lost_lines: the share of the text's lines that the new vocabulary may change and the one of
     `upstream.checkpoint` gives back, in a sample; a run stops above it, and warns of fewer.
     """

@@ -11,13 +11,19 @@ from typing import TYPE_CHECKING, TypeAlias, Union, get_args
 
 from subgraft.base.errors import ArgumentError, LossWarning, UserError
 from subgraft.base.limits import MAX_VOCABULARY_SIZE
-from subgraft.config.settings_base import MAX_LOST_LINES, SENTENCEPIECE_KINDS, SideName, VocabularyKind
+from subgraft.config.settings_base import (
+    MAX_LOST_LINES,
+    SENTENCEPIECE_KINDS,
+    NormalizationName,
+    SideName,
+    VocabularyKind,
+)
 from subgraft.data.text import reading
 from subgraft.interfaces.api.arguments import located, one_of, require_share, require_whole, shown
 from subgraft.subwords.allocation.capacity import Capacity, capacity
 from subgraft.subwords.vocabulary.extend import MIN_COUNT
 from subgraft.subwords.vocabulary.extend import extend as extend_vocabulary
-from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.learn import kind_like, learn
 from subgraft.subwords.vocabulary.lost_text import lost_text, sampled
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.trim import trim as trim_vocabulary
@@ -41,10 +47,14 @@ def learn_vocabulary(
     text: Text,
     *,
     size: int,
-    kind: VocabularyKind = "unigram",
+    kind: VocabularyKind | None = None,
     like: VocabularyLike | None = None,
     character_coverage: float = 1.0,
     byte_fallback: bool | None = None,
+    normalization: NormalizationName | None = None,
+    keep_whitespace: bool | None = None,
+    dummy_prefix: bool | None = None,
+    split_digits: bool | None = None,
     min_count: int | None = None,
     words: Sequence[str] = (),
     max_lost_lines: float = MAX_LOST_LINES,
@@ -54,10 +64,16 @@ def learn_vocabulary(
     Args:
         text: lines (`str`) and files of lines (`Path`); a string that names a file is refused.
         size: pieces, special tokens included.
-        kind: the algorithm.
-        like: the model or vocabulary whose special tokens, language codes and user-defined symbols to copy.
+        kind: the algorithm; by default that of `like`, or unigram.
+        like: the model or vocabulary whose special tokens, language codes, user-defined symbols and treatment of text
+            to copy: normalisation, white space, digits. What it does not keep (case, accents) is lost here too.
         character_coverage: share of the characters that get their own pieces.
         byte_fallback: encode other characters as bytes; the default for unigram and bpe, unavailable for others.
+        normalization: SentencePiece's table of characters: identity, nfkc, nmt_nfkc, nfkc_cf or nmt_nfkc_cf; by default
+            as in `like`, or nmt_nfkc for unigram and bpe, none for byte-level-bpe, BERT's for wordpiece.
+        keep_whitespace: whether runs of spaces and those at the ends of a line count; by default as in `like`, or not.
+        dummy_prefix: whether a line's first word is marked like words after a space; by default as in `like`, or yes.
+        split_digits: whether every digit is a piece of its own; by default as in `like`, or not.
         min_count: leave out pieces that occur fewer times in the text.
         words: placeholders, tags, product names and the like (user-defined symbols): each is one token, counts in
             `size`, and is found in a text as it stands.
@@ -68,12 +84,17 @@ def learn_vocabulary(
     """
     require_whole("size", size, 1, MAX_VOCABULARY_SIZE)
     require_whole("min_count", min_count, 1, optional=True)
+    old = None if like is None else vocabulary_of(like)
+    if kind is None:
+        kind = "unigram" if old is None else kind_like(old)
     one_of("kind", kind, get_args(VocabularyKind))
+    if normalization is not None:
+        one_of("normalization", normalization, get_args(NormalizationName))
     if not isinstance(character_coverage, int | float) or not 0 < character_coverage <= 1:
         message = f"expected a number above 0 and at most 1, found {shown(character_coverage)}"
         raise ArgumentError(message, where="character_coverage")
     require_share("max_lost_lines", max_lost_lines)
-    old, lines = None if like is None else vocabulary_of(like), sampled(text_lines(text))
+    lines = sampled(text_lines(text))
     learnt = learn(
         lines,
         kind=kind,
@@ -81,6 +102,10 @@ def learn_vocabulary(
         character_coverage=character_coverage,
         byte_fallback=kind in SENTENCEPIECE_KINDS if byte_fallback is None else byte_fallback,
         like=old,
+        normalization=normalization,
+        keep_whitespace=keep_whitespace,
+        dummy_prefix=dummy_prefix,
+        split_digits=split_digits,
         words=words_of(words),
         min_count=min_count,
     )

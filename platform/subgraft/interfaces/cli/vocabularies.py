@@ -12,7 +12,7 @@ import subgraft
 from subgraft.base.errors import UserError
 from subgraft.base.limits import MAX_VOCABULARY_SIZE, MAX_WIDTH
 from subgraft.base.terminal_escaping import say
-from subgraft.config.settings_base import SideName, VocabularyKind
+from subgraft.config.settings_base import NormalizationName, SideName, VocabularyKind
 from subgraft.data.text import reading
 from subgraft.interfaces.cli.arguments import (
     MODEL_HELP,
@@ -40,13 +40,17 @@ def add_to(commands: Commands) -> None:
     add_text(learning)
     size = whole_number(1, MAX_VOCABULARY_SIZE)
     learning.add_argument("--size", type=size, required=True, help="number of pieces, special tokens included")
-    learning.add_argument("--kind", choices=get_args(VocabularyKind), default="unigram", help="default: unigram")
-    like = "take over the special tokens and language codes of a model, or of a vocabulary's directory"
+    kind = "default: that of the --like model, or unigram"
+    learning.add_argument("--kind", choices=get_args(VocabularyKind), help=kind)
+    like = (
+        "take over special tokens, language codes, normalisation, white space and digits of a model, or of a vocabulary"
+    )
     learning.add_argument("--like", metavar="MODEL", help=like)
     coverage = "share of the text's characters that get pieces of their own (default 1.0)"
     learning.add_argument("--character-coverage", type=share, default=1.0, help=coverage)
     fallback = "spell other characters in bytes, which take 256 pieces (unigram and bpe only; default: yes)"
     learning.add_argument("--byte-fallback", action=argparse.BooleanOptionalAction, help=fallback)
+    _add_normalization(learning)
     fewer = "leave out pieces that the text uses fewer than N times"
     learning.add_argument("--min-count", type=whole_number(1), metavar="N", help=fewer)
     _add_words(learning)
@@ -76,6 +80,19 @@ def _words(arguments: argparse.Namespace) -> list[str]:
     """The words of --words, without blank lines and white space around them."""
     lines = reading.lines(arguments.words) if arguments.words else ()
     return [word for line in lines if (word := line.strip())]
+
+
+def _add_normalization(learning: argparse.ArgumentParser) -> None:
+    table = "SentencePiece's table of characters (default: as the --like model; else nmt_nfkc for unigram and bpe)"
+    learning.add_argument("--normalization", choices=get_args(NormalizationName), help=table)
+    for option, meaning in (
+        ("--keep-whitespace", "runs of spaces, and spaces at the ends of a line, count; unigram and bpe"),
+        ("--dummy-prefix", "a line's first word is marked like words after a space; unigram and bpe"),
+        ("--split-digits", "every digit is a piece of its own"),
+    ):
+        default = "yes" if option == "--dummy-prefix" else "no"
+        meaning = f"{meaning} (default: as the --like model, else {default})"
+        learning.add_argument(option, action=argparse.BooleanOptionalAction, help=meaning)
 
 
 def _add_changes(group: Commands) -> None:
@@ -131,7 +148,7 @@ def _add_embed(group: Commands) -> None:
 
 def learn(arguments: argparse.Namespace) -> None:
     names = ("size", "kind", "like", "character_coverage", "byte_fallback", "min_count", "max_lost_lines")
-    options = selected(arguments, *names)
+    options = selected(arguments, *names, "normalization", "keep_whitespace", "dummy_prefix", "split_digits")
     with new_directory(arguments.out) as out:
         tokenizer = subgraft.learn_vocabulary(arguments.text, **options, words=_words(arguments))
         tokenizer.save(out)

@@ -16,8 +16,8 @@ from subgraft.pipeline.recipes.recipe import Recipe
 class VocabularyRecipe(Recipe):
     """A vocabulary learnt on the input `corpus`.
 
-    With an input `model`, that model's special tokens and language codes are copied. With an input `second`, the
-    vocabulary is learnt on two corpora.
+    With an input `model`, that model's special tokens, language codes and normalisation are copied. With an input
+    `second`, the vocabulary is learnt on two corpora.
 
     Attributes:
         side: Of the corpus, or both for a shared vocabulary.

@@ -143,6 +143,10 @@ def learn_vocabulary(recipe: VocabularyRecipe, inputs: Inputs, out: Path, contex
         languages=recipe.languages,
         like=like,
         words=recipe.settings.user_defined_symbols,
+        normalization=recipe.settings.normalization,
+        keep_whitespace=recipe.settings.keep_whitespace,
+        dummy_prefix=recipe.settings.dummy_prefix,
+        split_digits=recipe.settings.split_digits,
         max_lines=recipe.settings.max_lines,
         min_count=recipe.settings.min_count,
     )

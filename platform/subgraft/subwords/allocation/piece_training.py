@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.subwords.vocabulary.entry import SPACE_MARK
 from subgraft.subwords.vocabulary.learning_errors import too_small
-from subgraft.subwords.vocabulary.sentencepiece_model import LONGEST_LINE, ordinary_pieces, train, with_rounded_scores
+from subgraft.subwords.vocabulary.sentencepiece_model import LONGEST_LINE, finished, ordinary_pieces, train
 
 NORMALIZATION = "nmt_nfkc"
 _LINES_AT_ONCE = 10_000
@@ -90,7 +90,7 @@ def bpe_pieces(words: Mapping[str, int], size: int) -> bytes:
 
 def unigram_pieces(lines: Iterable[str], size: int) -> bytes:
     """A unigram model of at most `size` pieces, from normalised lines."""
-    return with_rounded_scores(_train((line.replace(SPACE_MARK, " ") for line in lines), "unigram", size))
+    return finished(_train((line.replace(SPACE_MARK, " ") for line in lines), "unigram", size))
 
 
 def seeded_unigram_pieces(words: Mapping[str, int], size: int, seed: bytes) -> bytes:
@@ -103,7 +103,7 @@ def seeded_unigram_pieces(words: Mapping[str, int], size: int, seed: bytes) -> b
         seeds.write_text("".join(lines), encoding="utf-8")
         text = (f"{word}\t{count}" for word, count in words.items())
         model = _train(text, "unigram", size, input_format="tsv", seed_sentencepieces_file=str(seeds))
-        return with_rounded_scores(model)
+        return finished(model)
 
 
 def _lines_by_count(words: Mapping[str, int]) -> Iterator[str]:

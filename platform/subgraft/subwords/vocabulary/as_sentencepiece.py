@@ -77,7 +77,7 @@ def _normaliser(specification: Mapping[str, Any]) -> dict[str, Any] | None:
             return None
     for step in component_steps(specification.get("pre_tokenizer")):
         if step["type"] == "Metaspace":
-            settings["add_dummy_prefix"] = step.get("prepend_scheme", "always") != "never"
+            settings["add_dummy_prefix"] |= step.get("prepend_scheme", "always") != "never"
         elif step["type"] == "WhitespaceSplit":
             settings["remove_extra_whitespaces"] = True
         else:

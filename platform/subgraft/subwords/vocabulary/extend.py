@@ -1,7 +1,8 @@
 """Extend a vocabulary with a task's subwords: old tokens keep their ids, other text is segmented as before.
 
-New pieces join neighbouring old ones (see `join_pieces`), so a text is segmented as before except for the joins. Of a
-script that the vocabulary lacks, single letters come first, which are then joined.
+New pieces join neighbouring old ones (see `join_pieces`), so a text is segmented as before except for the joins.
+Characters that the vocabulary lacks come first, and are then joined. If it writes them in bytes, they are at most half
+of the new pieces where there are enough joins. Digits that the vocabulary separates are not joined.
 
 - BPE: new merges come after the old ones, which apply as before (continued BPE; Purason et al. 2025, *Teaching Old
   Tokenizers New Words*).
@@ -9,7 +10,7 @@ script that the vocabulary lacks, single letters come first, which are then join
   then the best one by the old scores, with the fewest tokens. Another old segmentation wins only if it scored almost
   the same. An unknown token costs a fixed sum more than the rarest piece, so text that was unknown because its pieces
   are rare may be cut differently after new, rarer pieces are added.
-  A new letter scores as the rarest piece.
+  A new character scores as the rarest piece.
 - WordPiece segments greedily from the left, so a new piece may move the boundaries after it.
 """
 
@@ -20,14 +21,16 @@ import json
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 
 import tokenizers
 
 from subgraft.base.errors import UserError
 from subgraft.subwords.vocabulary.entry import CONTINUATION_MARK, SPACE_MARK, Mark
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
+from subgraft.subwords.vocabulary.normalization import splits_digits
 from subgraft.subwords.vocabulary.sentencepiece_model import SCORE_STEPS
 from subgraft.subwords.vocabulary.symbols import add_words, require_symbols
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -42,7 +45,6 @@ from subgraft.subwords.vocabulary.tokenizer_spec import (
 from subgraft.subwords.vocabulary.words import cut_words, word_counts
 
 MIN_COUNT = 2  # a string that occurs only once is not worth a subword
-_MIN_LETTERS = 3  # a script with fewer letters in the text occurs only as symbols, such as µ, ª, ℃
 
 
 def extend(
@@ -67,56 +69,64 @@ def extend(
     if symbols == added:
         return with_symbols
     counts = word_counts(with_symbols.backend, with_symbols.guard.checked(lines))
-    letters = _new_letters(with_symbols, counts, min_count)[: added - symbols]
-    old = _with_letters(with_symbols, letters) if letters else with_symbols
-    remaining = added - symbols - len(letters)
+    characters = _new_characters(with_symbols, counts, min_count)
+    room = added - symbols
+    if tokenizer.byte_ids:
+        with suppress(TooLargeError):
+            return _extend(with_symbols, counts, characters[: room // 2], room, min_count)
+    try:
+        return _extend(with_symbols, counts, characters[:room], room, min_count)
+    except TooLargeError as error:
+        raise _too_many_error(added, symbols + error.possible, min_count) from None
+
+
+def _extend(
+    tokenizer: Tokenizer, words: Mapping[str, int], characters: Sequence[str], added: int, min_count: int
+) -> Tokenizer:
+    """The vocabulary with these characters, and joins up to `added` pieces. Raises TooLargeError for too few joins."""
+    complete = _with_characters(tokenizer, characters) if characters else tokenizer
+    remaining = added - len(characters)
     if not remaining:
-        return old
-    specification = old.specification
+        return complete
+    specification = complete.specification
     kind = specification["model"]["type"]
-    cuts, known = cut_words(old.backend, counts), frozenset(old.pieces)
-    joined = join_pieces(counts, cuts, _join(old), known, remaining, min_count, keep_intermediate=kind == "BPE")
+    cuts, known = cut_words(complete.backend, words), frozenset(complete.pieces)
+    joined = join_pieces(words, cuts, _join(complete), known, remaining, min_count, keep_intermediate=kind == "BPE")
     if len(joined.pieces) < remaining:
-        raise _too_many_error(added, added - remaining + len(joined.pieces), min_count)
-    renumbered = select_tokens(specification, range(len(old)))
+        raise _too_many_error(added, len(characters) + len(joined.pieces), min_count)
+    renumbered = select_tokens(specification, range(len(complete)))
     if kind == "Unigram":
-        return old.with_specification(with_scores(renumbered, _score_pieces(old, renumbered, joined.pieces)))
-    return old.with_specification(with_pieces(renumbered, joined.pieces))
+        return complete.with_specification(with_scores(renumbered, _score_pieces(complete, renumbered, joined.pieces)))
+    return complete.with_specification(with_pieces(renumbered, joined.pieces))
 
 
-def _new_letters(tokenizer: Tokenizer, words: Mapping[str, int], min_count: int) -> list[str]:
-    """Single-letter pieces of scripts that the vocabulary lacks, the most frequent first.
+def _new_characters(tokenizer: Tokenizer, words: Mapping[str, int], min_count: int) -> list[str]:
+    """Pieces of the single characters that the vocabulary lacks, the most frequent first.
 
-    Without them such letters would remain unknown tokens or bytes, which are never joined. Byte-level vocabularies
-    cover all scripts.
+    Without them they would remain unknown tokens or bytes, which are never joined. Byte-level vocabularies lack none.
     """
     if tokenizer.mark is Mark.BYTELEVEL:
         return []
-    known = set(map(_script, chain.from_iterable(tokenizer.pieces[i] for i in tokenizer.ordinary_ids.tolist())))
-    letters = {character for character in chain.from_iterable(words) if _script(character) not in known}
-    scripts = {script for script, count in Counter(map(_script, letters)).items() if script and count >= _MIN_LETTERS}
+    known = frozenset(tokenizer.pieces)
+    lacking = {tokenizer.pieces[i] for i in (*tokenizer.byte_ids.values(), *tokenizer.special_ids)}
     counts: Counter[str] = Counter()
-    for word, times in words.items():
+    for word, cut in cut_words(tokenizer.backend, words).items():
+        if lacking.isdisjoint(cut):
+            continue
         for position, character in enumerate(word):
-            if character in letters and _script(character) in scripts:
-                inside = position > 0 and tokenizer.mark is Mark.WORDPIECE
-                counts[f"{CONTINUATION_MARK}{character}" if inside else character] += times
+            inside = position > 0 and tokenizer.mark is Mark.WORDPIECE
+            piece = f"{CONTINUATION_MARK}{character}" if inside else character
+            if piece not in known:
+                counts[piece] += words[word]
     return sorted((piece for piece, count in counts.items() if count >= min_count), key=lambda p: (-counts[p], p))
 
 
-def _script(character: str) -> str | None:
-    """The script of a letter or a vowel sign, as Unicode's names begin: CYRILLIC, HANGUL, CJK; None for others."""
-    if unicodedata.category(character)[0] not in "LM":
-        return None
-    return unicodedata.name(character, "").partition(" ")[0] or None
-
-
-def _with_letters(tokenizer: Tokenizer, letters: Sequence[str]) -> Tokenizer:
+def _with_characters(tokenizer: Tokenizer, characters: Sequence[str]) -> Tokenizer:
     renumbered = select_tokens(tokenizer.specification, range(len(tokenizer)))
     if renumbered["model"]["type"] != "Unigram":
-        return tokenizer.with_specification(with_pieces(renumbered, letters))
+        return tokenizer.with_specification(with_pieces(renumbered, characters))
     rarest = min(score for _, score in renumbered["model"]["vocab"])
-    return tokenizer.with_specification(with_scores(renumbered, [(letter, rarest) for letter in letters]))
+    return tokenizer.with_specification(with_scores(renumbered, [(piece, rarest) for piece in characters]))
 
 
 def _with_symbols(tokenizer: Tokenizer, words: Sequence[str]) -> Tokenizer:
@@ -154,6 +164,8 @@ def _join(tokenizer: Tokenizer) -> Join:
         )
     if tokenizer.mark is Mark.BYTELEVEL:
         return lambda left, right: None if left in unjoinable or right in unjoinable else left + right
+    if splits_digits(tokenizer):
+        unjoinable |= {piece for piece in tokenizer.pieces if any(map(str.isdecimal, piece))}
 
     def within_word(left: str, right: str) -> str | None:
         same_class = _character_class(left[-1]) in (_character_class(right[0]), None)

@@ -9,24 +9,31 @@ from __future__ import annotations
 import json
 import random
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import tokenizers
-from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from subgraft.base.errors import UserError
-from subgraft.config.settings_base import SENTENCEPIECE_KINDS, VocabularyKind
+from subgraft.config.settings_base import SENTENCEPIECE_KINDS, NormalizationName, VocabularyKind
 from subgraft.subwords.vocabulary.directory import Source
 from subgraft.subwords.vocabulary.entry import CHARACTER_OF_BYTE, CONTINUATION_MARK, Mark
 from subgraft.subwords.vocabulary.learning_errors import empty_corpus, no_room_for_bytes, too_large, too_small
+from subgraft.subwords.vocabulary.normalization import Normalization
 from subgraft.subwords.vocabulary.prune import Learnt, learn_used
-from subgraft.subwords.vocabulary.sentencepiece_model import convert, train, with_rounded_scores
+from subgraft.subwords.vocabulary.sentencepiece_model import finished, short_parts, train
 from subgraft.subwords.vocabulary.specials import SpecialTokens, add_special_tokens, special_tokens
 from subgraft.subwords.vocabulary.symbols import add_words, adopted_symbols, require_symbols, text_between
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.tokenizer_checks import MAX_WORD_CHARACTERS
+
+_BERT_WORD_CHARACTERS = 100
+_LAYOUT = frozenset("\u00ad\ufeff")  # a soft hyphen and a byte order mark
 
 # Characters without white space that are learnt as one word: more than any sentence of Chinese.
 _LONG_WORD = re.compile(r"\S{1024}(?=\S)")
@@ -43,6 +50,10 @@ def learn(
     languages: Sequence[str] = (),
     like: Tokenizer | None = None,
     words: Sequence[str] = (),
+    normalization: NormalizationName | None = None,
+    keep_whitespace: bool | None = None,
+    dummy_prefix: bool | None = None,
+    split_digits: bool | None = None,
     max_lines: int | None = None,
     min_count: int | None = None,
     seed: int = 1,
@@ -54,9 +65,14 @@ def learn(
             byte_fallback written in bytes.
         byte_fallback: Add the 256 bytes (unigram and bpe; byte-level-bpe always has them).
         mask, languages: Append a mask token, and these language codes or other special tokens.
-        like: A vocabulary whose special tokens, language codes and user-defined symbols to adopt, so that the result
-            fits its model.
+        like: A vocabulary to fit the model of: its special tokens, language codes and user-defined symbols, and what it
+            does to text before cutting it, are adopted.
         words: User-defined symbols, which are single tokens and part of `size`.
+        normalization: SentencePiece's table of characters, in place of the normalisation of `like`. Without either,
+            nmt_nfkc for unigram and bpe, none for byte-level-bpe, BERT's for wordpiece.
+        keep_whitespace, dummy_prefix: Whether runs of spaces count, and whether a text's first word is marked like
+            words after a space (unigram and bpe; by default as in `like`, or no and yes).
+        split_digits: Whether every digit is a piece of its own; by default as in `like`, or no.
         max_lines: Learn from a uniform sample of this many lines, which `seed` determines.
         min_count: Replace pieces that occur fewer times in the text (see `prune`).
 
@@ -76,31 +92,44 @@ def learn(
         raise UserError(f"byte_fallback applies to unigram and bpe, not to {kind}")
     if character_coverage < 1 and kind == "byte-level-bpe":
         raise UserError("character_coverage does not apply to byte-level-bpe, which spells every character in bytes")
+    if kind not in SENTENCEPIECE_KINDS and (keep_whitespace, dummy_prefix) != (None, None):
+        raise UserError(f"keep_whitespace and dummy_prefix apply to unigram and bpe, not to {kind}")
+    treatment = Normalization() if like is None else Normalization.of(like)
+    if like is None and kind in SENTENCEPIECE_KINDS:
+        treatment = treatment.changed("nmt_nfkc")
+    treatment = treatment.changed(normalization, keep_whitespace, dummy_prefix, split_digits)
+    has_symbols = bool(symbols or words)
+    if has_symbols and treatment.keep_whitespace:
+        treatment = replace(treatment, once=True)  # text behind a symbol begins no word
+    # The parts of a vocabulary of the same kind are used as they are.
+    same = like if like is not None and normalization is None else None
 
     def learn_size(text: Iterable[str], total: int) -> Learnt:
         ordinary = total - last
-        text = text if like is None else like.guard.checked(text)  # some kinds use its normalizer
+        text = text if like is None else like.guard.checked(text)  # its normalizer is used
         if kind == "wordpiece":
-            return Learnt(learn_wordpiece(text, ordinary, character_coverage, special, like, last))
+            return Learnt(learn_wordpiece(text, ordinary, character_coverage, special, treatment, same, last))
         if kind == "byte-level-bpe":
-            return Learnt(learn_byte_level(text, ordinary, special, like, last))
-        model = _learn_sentencepiece(iter(text), kind, ordinary, character_coverage, byte_fallback, special, last)
-        return Learnt(convert(model), model)
+            return Learnt(learn_byte_level(text, ordinary, special, treatment, same, last))
+        model = _learn_sentencepiece(
+            treatment, iter(text), kind, ordinary, character_coverage, byte_fallback, special, last
+        )
+        return Learnt(treatment.tokenizer(model), model, treatment.tokenizer)
 
-    has_symbols = bool(symbols or words)
     text = list(sampled) if has_symbols or min_count is not None else sampled
     total = size
     while True:
         if min_count is None:
-            backend, model = learn_size(text, total)
+            backend, model, _ = learn_size(text, total)
         else:
-            backend, model = learn_used(partial(learn_size, text), text, total, min_count, last)
+            backend, model, _ = learn_used(partial(learn_size, text), text, total, min_count, last)
         add_special_tokens(backend, special.last)
         if has_symbols:
             backend.add_tokens(symbols)
             add_words(backend, words)
         missing = size - int(backend.get_vocab_size())
         if not missing or not has_symbols:
+            model = model if treatment.is_of_sentencepiece else None
             return Tokenizer(Source(backend.to_str(), special.config, model))
         total += missing  # symbols that are learnt pieces as well
 
@@ -149,6 +178,7 @@ def sample(lines: Iterable[str], count: int, seed: int) -> list[str]:
 
 
 def _learn_sentencepiece(
+    treatment: Normalization,
     lines: Iterator[str],
     kind: str,
     size: int,
@@ -160,18 +190,19 @@ def _learn_sentencepiece(
     errors: list[UserError] = []
     try:
         model = train(
-            _record_errors(lines, errors),
+            short_parts(treatment.normalized(_record_errors(lines, errors))),
             model_type=kind,
             vocab_size=size,
             character_coverage=character_coverage,
             byte_fallback=byte_fallback,
+            **treatment.training_settings,
             **_roles(special),
         )
     except RuntimeError as error:
         if errors:
             raise errors[0] from None
         raise _explain_error(str(error), size, appended, byte_fallback) from error
-    return with_rounded_scores(model)
+    return finished(model, treatment.table)
 
 
 def _record_errors(lines: Iterable[str], errors: list[UserError]) -> Iterator[str]:
@@ -204,14 +235,19 @@ def _explain_error(message: str, size: int, appended: int, byte_fallback: bool) 
 
 
 def learn_byte_level(
-    lines: Iterable[str], size: int, special: SpecialTokens, like: Tokenizer | None, appended: int
+    lines: Iterable[str],
+    size: int,
+    special: SpecialTokens,
+    treatment: Normalization,
+    like: Tokenizer | None,
+    appended: int,
 ) -> tokenizers.Tokenizer:
     """A tokenizer of exactly `size` pieces including all 256 bytes; words are split as in GPT-2, or as in `like`."""
     first = list(special.first_pieces)
     smallest = len(first) + len(CHARACTER_OF_BYTE)
     if size < smallest:
         raise no_room_for_bytes(size + appended, smallest + appended)
-    trainee = _byte_level_tokenizer(models.BPE(), like)
+    trainee = _byte_level_tokenizer(models.BPE(), treatment, like)
     trainer = trainers.BpeTrainer(
         vocab_size=size,
         special_tokens=first,
@@ -225,20 +261,23 @@ def learn_byte_level(
     model = json.loads(trainee.to_str())["model"]
     if len(model["vocab"]) < size:
         raise too_large(size + appended, len(model["vocab"]) + appended)
-    learnt = _byte_level_tokenizer(models.BPE(model["vocab"], [tuple(merge) for merge in model["merges"]]), like)
+    merges = [tuple(merge) for merge in model["merges"]]
+    learnt = _byte_level_tokenizer(models.BPE(model["vocab"], merges), treatment, like)
     add_special_tokens(learnt, first)
     return learnt
 
 
-def _byte_level_tokenizer(model: models.BPE, like: Tokenizer | None) -> tokenizers.Tokenizer:
+def _byte_level_tokenizer(model: models.BPE, treatment: Normalization, like: Tokenizer | None) -> tokenizers.Tokenizer:
     built = tokenizers.Tokenizer(model)
     if like is not None and like.mark is Mark.BYTELEVEL:
         if like.backend.normalizer is not None:
             built.normalizer = like.backend.normalizer
-        built.pre_tokenizer = like.backend.pre_tokenizer
+        built.pre_tokenizer = treatment.split(like.backend.pre_tokenizer)
         built.decoder = like.backend.decoder
     else:
-        built.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        if treatment.changes_characters:
+            built.normalizer = treatment.characters
+        built.pre_tokenizer = treatment.split(pre_tokenizers.ByteLevel(add_prefix_space=False))
         built.decoder = decoders.ByteLevel()
     return built
 
@@ -248,13 +287,14 @@ def learn_wordpiece(
     size: int,
     character_coverage: float,
     special: SpecialTokens,
+    treatment: Normalization,
     like: Tokenizer | None,
     appended: int,
 ) -> tokenizers.Tokenizer:
     """A tokenizer of exactly `size` pieces. Words are split as in `like`, or as in BERT (white space, punctuation)."""
-    unknown = special.spelling["unk"]
-    untrained = _wordpiece_tokenizer(models.WordPiece({unknown: 0}, unk_token=unknown), like)
-    covered = _limit_alphabet([untrained.normalizer.normalize_str(line) for line in lines], character_coverage)
+    unknown, text = special.spelling["unk"], list(lines)
+    untrained = _wordpiece_tokenizer(models.WordPiece({unknown: 0}, unk_token=unknown), text, treatment, like)
+    covered = _limit_alphabet([untrained.normalizer.normalize_str(line) for line in text], character_coverage)
     alphabet = _train_wordpiece(untrained, covered, list(special.first_pieces), 0)
     if len(alphabet) > size:
         raise too_small(size + appended, len(alphabet) + appended)
@@ -264,22 +304,40 @@ def learn_wordpiece(
     vocabulary = _train_wordpiece(untrained, covered, [*special.first_pieces, *continuations], size)
     if len(vocabulary) < size:
         raise too_large(size + appended, len(vocabulary) + appended)
-    learnt = _wordpiece_tokenizer(models.WordPiece(vocabulary, unk_token=unknown), like)
+    # BERT's limit is 100 characters: a longer word, such as a sentence in Thai or a line of DNA, is one unknown token.
+    longest = max((len(word) for line in covered for word in line.split()), default=0)
+    limit = min(max(longest, _BERT_WORD_CHARACTERS), MAX_WORD_CHARACTERS)
+    model = models.WordPiece(vocabulary, unk_token=unknown, max_input_chars_per_word=limit)
+    learnt = _wordpiece_tokenizer(model, text, treatment, like)
     add_special_tokens(learnt, special.first_pieces)
     return learnt
 
 
-def _wordpiece_tokenizer(model: models.WordPiece, like: Tokenizer | None) -> tokenizers.Tokenizer:
+def _wordpiece_tokenizer(
+    model: models.WordPiece, lines: Iterable[str], treatment: Normalization, like: Tokenizer | None
+) -> tokenizers.Tokenizer:
     built = tokenizers.Tokenizer(model)
     if like is not None and like.mark is Mark.WORDPIECE:
         built.normalizer = like.backend.normalizer or normalizers.Sequence([])
-        built.pre_tokenizer = like.backend.pre_tokenizer
+        built.pre_tokenizer = treatment.split(like.backend.pre_tokenizer)
         built.decoder = like.backend.decoder
     else:
-        built.normalizer = normalizers.BertNormalizer(strip_accents=False, lowercase=False)
-        built.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        bert = _bert_normalizer(lines)
+        built.normalizer = normalizers.Sequence([treatment.characters, bert]) if treatment.changes_characters else bert
+        built.pre_tokenizer = treatment.split(pre_tokenizers.BertPreTokenizer())
         built.decoder = decoders.WordPiece(prefix=CONTINUATION_MARK, cleanup=True)
     return built
+
+
+def _bert_normalizer(lines: Iterable[str]) -> normalizers.Normalizer:
+    """BERT's, cased, but for the invisible characters of the text, which it deletes: joiners are part of spelling."""
+    invisible = {character for line in lines for character in set(line) if unicodedata.category(character) == "Cf"}
+    retained = sorted(invisible - _LAYOUT)
+    bert = normalizers.BertNormalizer(clean_text=not retained, strip_accents=False, lowercase=False)
+    if not retained:
+        return bert
+    deleted = rf"[\p{{Cc}}\p{{Cf}}\p{{Cn}}\p{{Co}}\x{{FFFD}}&&[^\t\n\r{''.join(retained)}]]"
+    return normalizers.Sequence([normalizers.Replace(Regex(deleted), ""), bert])
 
 
 def _limit_alphabet(lines: Sequence[str], character_coverage: float) -> list[str]:

@@ -29,17 +29,18 @@ from subgraft.subwords.vocabulary.words import cut_words, piece_counts, word_cou
 
 
 class Learnt(NamedTuple):
-    """A learnt tokenizer, and the SentencePiece model it was converted from, if any."""
+    """A learnt tokenizer, and the SentencePiece model it was converted from, if any, and how."""
 
     backend: tokenizers.Tokenizer
     model: bytes | None = None
+    convert: Callable[[bytes], tokenizers.Tokenizer] = sentencepiece_model.convert
 
     def without(self, pieces: Collection[str]) -> Learnt:
         """The vocabulary without some ordinary pieces; ids are renumbered without gaps."""
         if self.model is None:
             return Learnt(remove_pieces(self.backend, pieces))
         model = sentencepiece_model.remove_pieces(self.model, pieces)
-        return Learnt(sentencepiece_model.convert(model), model)
+        return Learnt(self.convert(model), model, self.convert)
 
 
 def learn_used(

@@ -11,11 +11,12 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import sentencepiece
 
 from subgraft.base.errors import UserError
+from subgraft.config.settings_base import NormalizationName
 from subgraft.subwords.vocabulary.entry import SPACE_MARK
 from subgraft.subwords.vocabulary.sentencepiece_model import (
     BYTE,
@@ -25,6 +26,7 @@ from subgraft.subwords.vocabulary.sentencepiece_model import (
     UNIGRAM,
     UNKNOWN,
     USER_DEFINED,
+    character_table,
     convert,
     parse,
 )
@@ -46,7 +48,6 @@ _KNOWN_TYPES = frozenset({NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE})
 # SentencePiece adds scores as float32: multiples of 1 / SCORE_STEPS are exact up to this sum.
 _EXACT_SUM = 2.0**24 / SCORE_STEPS
 _UNKNOWN_PENALTY = 10.0  # a character without a piece scores this much below the lowest score
-_NORMALISATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 
 
 class SentencePieceCuts:
@@ -138,15 +139,9 @@ def _is_ordinary(proto: Any) -> bool:
         and all(SPACE_MARK not in piece.piece[1:] for piece in proto.pieces)
         and all(piece.type in _KNOWN_TYPES for piece in proto.pieces)
         and all(piece.type in (NORMAL, USER_DEFINED) or piece.piece[:1] in OPENERS for piece in proto.pieces)
-        and normaliser.precompiled_charsmap in map(_normalisation_table, _NORMALISATIONS)
+        # Other tables are not trusted, because SentencePiece does not check bounds.
+        and normaliser.precompiled_charsmap in map(character_table, get_args(NormalizationName))
     )
-
-
-def _normalisation_table(normalisation: str) -> bytes:
-    """SentencePiece's own table of this name. Others are not trusted, because SentencePiece does not check bounds."""
-    normaliser = sentencepiece.SentencePieceNormalizer(rule_name=normalisation)
-    table: bytes = parse(normaliser.serialized_model_proto()).normalizer_spec.precompiled_charsmap
-    return table
 
 
 def _is_converted_from(model: bytes, specification: Mapping[str, Any]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection, Iterable, Iterator
+from functools import cache
 from operator import itemgetter
 from typing import Any
 
@@ -12,6 +13,7 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 
 from subgraft.base.errors import UserError
 from subgraft.base.limits import PIECE_LENGTH
+from subgraft.config.settings_base import NormalizationName
 from subgraft.subwords.vocabulary.entry import SPACE_MARK
 from subgraft.subwords.vocabulary.tokenizer_checks import require_few_pieces
 
@@ -20,6 +22,9 @@ UNIGRAM, BPE = 1, 2  # TrainerSpec.ModelType
 # 2**13), so that both libraries rank two segmentations of equal score ("ww w", "w ww") the same way.
 SCORE_STEPS = 2048
 LONGEST_LINE = 1 << 20  # bytes; SentencePiece skips longer lines silently
+_PART = 1 << 11  # characters
+# It also skips lines with its own character for unknowns. The stand-in is a noncharacter, which no text has.
+_SKIPPED, _STAND_IN = "\u2585", "\uffff"
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6  # SentencePiece.Type
 
 
@@ -31,13 +36,13 @@ def parse(model: bytes) -> Any:
     return sentencepiece_model_pb2.ModelProto.FromString(model)  # type: ignore[attr-defined]
 
 
-def train(lines: Iterator[str], **settings: Any) -> bytes:
+def train(lines: Iterable[str], **settings: Any) -> bytes:
     """A model learnt from lines; deterministic. Raises RuntimeError like SentencePiece."""
     import sentencepiece
 
     buffer = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=lines,
+        sentence_iterator=(line.replace(_SKIPPED, _STAND_IN) for line in lines),
         model_writer=buffer,
         max_sentence_length=LONGEST_LINE,
         num_threads=1,  # the sums of the unigram model depend on the number of threads
@@ -47,17 +52,45 @@ def train(lines: Iterator[str], **settings: Any) -> bytes:
     return buffer.getvalue()
 
 
+def short_parts(lines: Iterable[str]) -> Iterator[str]:
+    """Lines, long ones in parts, cut at white space if there is any.
+
+    SentencePiece skips lines above LONGEST_LINE, and the time of unigram is quadratic in long repetitions.
+    """
+    for line in lines:
+        start = 0
+        while len(line) - start > _PART:
+            end = start + _PART
+            cut = 1 + max(line.rfind(space, start, end) for space in " \t\n\u3000") or end
+            yield line[start:cut]
+            start = cut
+        yield line[start:]
+
+
+@cache
+def character_table(name: NormalizationName) -> bytes:
+    """SentencePiece's own table of this name."""
+    import sentencepiece
+
+    normalizer = sentencepiece.SentencePieceNormalizer(rule_name=name)
+    table: bytes = parse(normalizer.serialized_model_proto()).normalizer_spec.precompiled_charsmap
+    return table
+
+
 def ordinary_pieces(model: bytes) -> dict[str, float]:
     """Scores of the ordinary pieces, without special tokens and bytes, in the order of ids."""
     return {piece.piece: piece.score for piece in parse(model).pieces if piece.type == NORMAL}
 
 
-def with_rounded_scores(model: bytes) -> bytes:
-    """The model with the scores of its ordinary pieces rounded to multiples of 1 / SCORE_STEPS."""
+def finished(model: bytes, table: bytes | None = None) -> bytes:
+    """A trained model with scores rounded to multiples of 1 / SCORE_STEPS, and another table of characters."""
     proto = parse(model)
     for piece in proto.pieces:
         if piece.type == NORMAL:
             piece.score = round(piece.score * SCORE_STEPS) / SCORE_STEPS
+            piece.piece = piece.piece.replace(_STAND_IN, _SKIPPED)
+    if table not in (None, proto.normalizer_spec.precompiled_charsmap):
+        proto.normalizer_spec.precompiled_charsmap, proto.normalizer_spec.name = table, "user_defined"
     serialised: bytes = proto.SerializeToString(deterministic=True)
     return serialised
 
@@ -73,8 +106,16 @@ def remove_pieces(model: bytes, pieces: Collection[str]) -> bytes:
     return serialised
 
 
-def convert(model: bytes) -> tokenizers.Tokenizer:
-    """A tokenizer with the model's ids and segmentation. Raises UserError for unsupported or too large models."""
+def convert(model: bytes, *, prefix_once: bool = False) -> tokenizers.Tokenizer:
+    """A tokenizer with the model's ids and segmentation.
+
+    Args:
+        model: The serialised SentencePiece model.
+        prefix_once: Text behind a special token gets no dummy prefix, nor does text that begins with a space.
+
+    Raises:
+        UserError: The model is unsupported or too large.
+    """
     proto = parse(model)
     require_few_pieces(len(proto.pieces))
     kind = proto.trainer_spec.model_type
@@ -84,15 +125,20 @@ def convert(model: bytes) -> tokenizers.Tokenizer:
             hint="Learn the vocabulary again, of kind unigram or bpe.",
         )
     tokenizer = tokenizers.Tokenizer(_unigram(proto) if kind == UNIGRAM else _bpe(proto))
-    tokenizer.normalizer = _normalizer(proto.normalizer_spec)
-    symbols = [piece.piece for piece in proto.pieces if piece.type == USER_DEFINED]
+    specification = proto.normalizer_spec
+    prefix, keeps_spaces = specification.add_dummy_prefix, not specification.remove_extra_whitespaces
     # Text after a user-defined symbol begins no word, unless it begins with a space.
-    prefixed = "first" if symbols else "always"
-    scheme = prefixed if proto.normalizer_spec.add_dummy_prefix else "never"
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE_MARK, prepend_scheme=scheme)
-    metaspace = decoders.Metaspace(replacement=SPACE_MARK, prepend_scheme=scheme)
-    fallback = proto.trainer_spec.byte_fallback
-    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), metaspace]) if fallback else metaspace
+    once = prefix_once or any(piece.type == USER_DEFINED for piece in proto.pieces)
+    # Metaspace puts no prefix before a space, and takes all spaces at the beginning for the prefix.
+    prepends = prefix and keeps_spaces and not once
+    tokenizer.normalizer = _normalizer(specification, prepends)
+    scheme = "never" if prepends or not prefix else "first" if once else "always"
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(
+        replacement=SPACE_MARK,
+        prepend_scheme=scheme,
+        split=not any(piece.type == NORMAL and SPACE_MARK in piece.piece[1:] for piece in proto.pieces),
+    )
+    tokenizer.decoder = _decoder(proto, scheme, keeps_spaces)
     for piece in proto.pieces:
         if piece.type in (UNKNOWN, CONTROL):
             tokenizer.add_tokens([AddedToken(piece.piece, special=True, normalized=False)])
@@ -148,7 +194,16 @@ def _unknown_id(proto: Any) -> int:
     return unknown
 
 
-def _normalizer(specification: Any) -> normalizers.Normalizer:
+def _decoder(proto: Any, scheme: str, keeps_spaces: bool) -> decoders.Decoder:
+    fallback = [decoders.ByteFallback()] if proto.trainer_spec.byte_fallback else []
+    if not keeps_spaces:
+        metaspace = decoders.Metaspace(replacement=SPACE_MARK, prepend_scheme=scheme)
+        return decoders.Sequence([*fallback, metaspace]) if fallback else metaspace
+    prefix = [decoders.Strip(" ", 1, 0)] if proto.normalizer_spec.add_dummy_prefix else []
+    return decoders.Sequence([decoders.Replace(SPACE_MARK, " "), *fallback, decoders.Fuse(), *prefix])
+
+
+def _normalizer(specification: Any, prepends: bool) -> normalizers.Normalizer:
     steps: list[normalizers.Normalizer] = []
     if specification.precompiled_charsmap:
         # Precompiled maps only short graphemes and single characters, so long decomposed sequences (kana, Hangul) are
@@ -157,4 +212,6 @@ def _normalizer(specification: Any) -> normalizers.Normalizer:
     if specification.remove_extra_whitespaces:
         edges, runs = Regex(r"\A +| +\z"), Regex(" {2,}")
         steps += [normalizers.Replace(edges, ""), normalizers.Replace(runs, " ")]
+    if prepends:
+        steps.append(normalizers.Prepend(SPACE_MARK))
     return normalizers.Sequence(steps)

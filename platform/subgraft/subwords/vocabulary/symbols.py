@@ -69,11 +69,12 @@ def _begin_words_after_spaces(backend: tokenizers.Tokenizer) -> None:
     splitting = backend.pre_tokenizer
     if isinstance(splitting, pre_tokenizers.Metaspace) and splitting.prepend_scheme == "always":
         backend.pre_tokenizer = pre_tokenizers.Metaspace(splitting.replacement, "first", splitting.split)
-    elif splitting is None and type(normalizer).__name__ == "Sequence":
+    elif isinstance(splitting, pre_tokenizers.Metaspace | None) and type(normalizer).__name__ == "Sequence":
         steps = [step for step in normalizer if not isinstance(step, normalizers.Prepend)]
         if len(steps) < len(normalizer):
             backend.normalizer = normalizers.Sequence(steps)
-            backend.pre_tokenizer = pre_tokenizers.Metaspace(SPACE_MARK, "first", split=False)
+            split = splitting is not None and splitting.split
+            backend.pre_tokenizer = pre_tokenizers.Metaspace(SPACE_MARK, "first", split)
 
 
 def text_between(lines: Iterable[str], symbols: Sequence[str]) -> Iterator[str]:

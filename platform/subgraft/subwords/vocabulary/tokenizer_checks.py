@@ -16,7 +16,7 @@ from subgraft.subwords.vocabulary.growth import require_bounded
 
 # The maximum length of a word that WordPiece segments, because it tries every substring. Published vocabularies have
 # 100 or 200.
-_MAX_WORD_CHARACTERS = 1000
+MAX_WORD_CHARACTERS = 1000
 # The module of a panic's class, which no package exports.
 _RUST = "pyo3_runtime"
 
@@ -58,9 +58,9 @@ def _check_lengths(model: Mapping[str, Any], added: Sequence[Mapping[str, Any]])
     if longest > PIECE_LENGTH.value:
         raise UserError(f"a piece of {longest:,} characters", hint=PIECE_LENGTH.hint)
     limit: Any = model.get("max_input_chars_per_word")
-    if model["type"] == "WordPiece" and _is_id(limit) and limit > _MAX_WORD_CHARACTERS:
+    if model["type"] == "WordPiece" and _is_id(limit) and limit > MAX_WORD_CHARACTERS:
         problem = f"max_input_chars_per_word is {limit:,}"
-        raise UserError(problem, hint=f"At most {_MAX_WORD_CHARACTERS:,} is allowed; published vocabularies have 100.")
+        raise UserError(problem, hint=f"At most {MAX_WORD_CHARACTERS:,} is allowed; published vocabularies have 100.")
 
 
 def require_few_pieces(count: int) -> None:
