@@ -84,7 +84,8 @@ def _require_same_ids(tokenizer: Tokenizer, folder: Path) -> None:
     for line in [*TEXT[:20], *HARD]:
         ids = ours.encode(line)
         assert theirs(line, add_special_tokens=False)["input_ids"] == ids == tokenizer.encode(line), repr(line)
-        assert theirs.decode(ids, clean_up_tokenization_spaces=False) == ours.decode(ids), repr(line)
+        text = theirs.decode(ids, clean_up_tokenization_spaces=False)  # which spells the unknown token out
+        assert tokenizer.special.get("unk") in ids or text == ours.decode(ids), repr(line)
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -143,8 +144,9 @@ def test_steps_that_sentencepiece_lacks_are_taken_over(tmp_path: Path) -> None:
     like = Tokenizer(Source(json.dumps(specification), own.config))
     for kind in KINDS:
         learnt = _learn(kind, like)
-        assert learnt.decode(learnt.encode("Über ``The``")).replace(" ", "") == 'uber"the"', kind
-        assert not [piece for piece in learnt.pieces if "ü" in piece or "T" in piece.strip("[]<>").removeprefix("MASK")]
+        assert learnt.decode(learnt.encode("Über The")) == "uber the", kind
+        assert kind == "wordpiece" or learnt.decode(learnt.encode("a``b")) == 'a"b'
+        assert not [entry for entry in learnt.ids if re.search("[üTÜ]", entry.surface)]
         learnt.save(tmp_path / kind)
         assert not (tmp_path / kind / "sentencepiece.model").exists()
 
