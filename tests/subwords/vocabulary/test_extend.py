@@ -12,6 +12,7 @@ from transformers import AutoTokenizer
 from old_vocabularies import GERMAN, KINDS, TASK
 from subgraft.base.errors import UserError
 from subgraft.data.text import reading
+from subgraft.interfaces.cli import main
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learn import learn
@@ -168,3 +169,11 @@ def test_published_like_sizes_keep_real_text_as_it_was(mirror: Path) -> None:
     moved = sum(not set(n) <= set(o) for (_, o), (_, n) in zip(before, after, strict=True))
     assert moved <= 0.002 * len(before)
     assert sum(len(ids) for ids, _ in after) < 0.9 * sum(len(ids) for ids, _ in before)
+
+
+def test_the_command_names_characters_that_remain_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    KINDS["unigram-without-bytes"]().save(tmp_path / "old")
+    (tmp_path / "text").write_text("ə ə ə 数 数 ☃\n", encoding="utf-8")
+    command = ["vocab", "extend", str(tmp_path / "old"), "--text", str(tmp_path / "text"), "--add", "1"]
+    assert main([*command, "--out", str(tmp_path / "new")]) == 0
+    assert "still unknown, the most frequent first: 数 ☃;" in capsys.readouterr().out

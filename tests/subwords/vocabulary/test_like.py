@@ -146,7 +146,7 @@ def test_steps_that_sentencepiece_lacks_are_taken_over(tmp_path: Path) -> None:
         learnt = _learn(kind, like)
         assert learnt.decode(learnt.encode("Über The")) == "uber the", kind
         assert kind == "wordpiece" or learnt.decode(learnt.encode("a``b")) == 'a"b'
-        assert not [entry for entry in learnt.ids if re.search("[üTÜ]", entry.surface)]
+        assert not [entry for entry in learnt.ids if re.search("[üÜ]|T.", entry.surface)]
         learnt.save(tmp_path / kind)
         assert not (tmp_path / kind / "sentencepiece.model").exists()
 

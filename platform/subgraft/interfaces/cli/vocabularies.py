@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from collections import Counter
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -157,6 +158,7 @@ def learn(arguments: argparse.Namespace) -> None:
 
 def extend(arguments: argparse.Namespace) -> None:
     from subgraft.interfaces.api.vocabularies import load_vocabulary
+    from subgraft.subwords.vocabulary.spelling import unknown_characters
 
     with new_directory(arguments.out) as out:
         old = load_vocabulary(arguments.vocabulary, arguments.side)
@@ -164,6 +166,10 @@ def extend(arguments: argparse.Namespace) -> None:
         extended = subgraft.extend(old, arguments.text, **options, words=_words(arguments))
         extended.save(out)
     say(f"{arguments.add:,} subwords added to {len(old):,}: {len(extended):,} written to {arguments.out}")
+    characters = chain.from_iterable(chain.from_iterable(reading.lines(path) for path in arguments.text))
+    if unknown := unknown_characters(extended, Counter(characters)):
+        shown = " ".join(unknown)
+        say(f"still unknown, the most frequent first: {shown}; a larger --add or a lower --min-count adds them")
 
 
 def trim(arguments: argparse.Namespace) -> None:

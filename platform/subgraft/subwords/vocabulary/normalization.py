@@ -84,8 +84,12 @@ class Normalization:
     ) -> Normalization:
         """The same with these settings; None changes nothing."""
         named = self if name is None else replace(self, steps=(), table=character_table(name))
-        settings = {"keep_whitespace": keep_whitespace, "dummy_prefix": dummy_prefix, "split_digits": split_digits}
-        return replace(named, **{setting: value for setting, value in settings.items() if value is not None})
+        return replace(
+            named,
+            keep_whitespace=self.keep_whitespace if keep_whitespace is None else keep_whitespace,
+            dummy_prefix=self.dummy_prefix if dummy_prefix is None else dummy_prefix,
+            split_digits=self.split_digits if split_digits is None else split_digits,
+        )
 
     @property
     def changes_characters(self) -> bool:
@@ -190,5 +194,6 @@ def _parsed(steps: Iterable[str]) -> list[normalizers.Normalizer]:
 def _normalizer(step: str) -> normalizers.Normalizer:
     """A normalizer of its JSON, which tokenizers reads as part of a tokenizer only."""
     empty = {"version": "1.0", "added_tokens": [], "model": {"type": "BPE", "vocab": {}, "merges": []}}
-    built = tokenizers.Tokenizer.from_str(json.dumps({**empty, "normalizer": json.loads(step)}))
-    return built.normalizer
+    built: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(json.dumps({**empty, "normalizer": json.loads(step)}))
+    normalizer: normalizers.Normalizer = built.normalizer
+    return normalizer
