@@ -34,12 +34,12 @@ CACHED: dict[str, tuple[str, ...]] = {
     "run, all cached": (*SUBGRAFT, "run", QUICKSTART),
 }
 WORKER = (sys.executable, "-c", "import ray, subgraft.orchestration.execution.worker")
-STAGES = ("corpus", "vocabulary", "gap", "report", "transfer", "finetune", "evaluate")
+STAGES = ("corpora", "vocabularies", "gap", "report", "transfer", "finetune", "evaluate")
 WORKERS = {
     f"worker: {stage}": (
         sys.executable,
         "-c",
-        f"import ray, subgraft.orchestration.execution.worker, subgraft.pipeline.stages.{stage}",
+        f"import ray, subgraft.orchestration.execution.worker, subgraft.pipeline.compute.{stage}",
     )
     for stage in STAGES
 }

@@ -25,7 +25,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.embeddings.initialisers.registry import METHODS
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.load import save_model
-from subgraft.pipeline.stages.transfer import transfer
+from subgraft.pipeline.compute.transfer import transfer
 from subgraft.subwords.vocabulary.directory import Source
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

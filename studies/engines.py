@@ -27,9 +27,8 @@ from subgraft.modeling.inference.ctranslate2_search import FastTranslator
 from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.stages import EVALUATE
-from subgraft.pipeline.stages.measurements import searcher
+from subgraft.pipeline.compute.measurements import searcher
+from subgraft.pipeline.stages.evaluation import EvaluateStage
 
 METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")
 OTHER: dict[DecodingEngine, DecodingEngine] = {"transformers": "ctranslate2", "ctranslate2": "transformers"}
@@ -57,7 +56,7 @@ class Compared:
 
 def compared(store: Store, record: Record) -> Compared:
     """The outputs that a record's artifact has, and those of the other engine."""
-    recipe, there = EvaluateRecipe.model_validate(record.recipe), _artifact(store, record.fingerprint)
+    recipe, there = EvaluateStage.model_validate(record.recipe), _artifact(store, record.fingerprint)
     sources, references, stored = (_lines(there / f"{name}.txt") for name in ("sources", "references", "hypotheses"))
     engine = recipe.evaluation.engine
     settings = recipe.evaluation.model_copy(update={"engine": OTHER[engine]})
@@ -83,7 +82,7 @@ def compared(store: Store, record: Record) -> Compared:
 
 def chosen(store: Store, least: int, only: str) -> list[Record]:
     """Evaluations of encoder-decoders with enough sentences, whose models are there, by name."""
-    records = [record for record in store.records(EVALUATE.name) if only in record.name]
+    records = [record for record in store.records(EvaluateStage.stage_name) if only in record.name]
     return sorted((record for record in records if _is_of_use(store, record, least)), key=lambda record: record.name)
 
 
@@ -127,14 +126,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _is_of_use(store: Store, record: Record, least: int) -> bool:
-    recipe = EvaluateRecipe.model_validate(record.recipe)
+    recipe = EvaluateStage.model_validate(record.recipe)
     if recipe.objective.kind != "translation" or not _model(store, record).is_dir():
         return False
     return len(_lines(_artifact(store, record.fingerprint) / "sources.txt")) >= least
 
 
 def _artifact(store: Store, fingerprint: str) -> Path:
-    return store.home / "store" / EVALUATE.name / fingerprint
+    return store.home / "store" / EvaluateStage.stage_name / fingerprint
 
 
 def _model(store: Store, record: Record) -> Path:

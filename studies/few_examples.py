@@ -61,7 +61,7 @@ def points(config: Path, overrides: Sequence[str], examples: Sequence[int]) -> l
                     json.loads((store.artifact(each.evaluate) / "evaluation.json").read_text()) for each in done
                 ]
                 selected = [
-                    selected_weights(store.artifact(each.finetune), each.finetune.recipe.training.select)
+                    selected_weights(store.artifact(each.finetune), each.finetune.stage.training.select)
                     for each in done
                 ]
                 values = {measure: tuple(_measured(each, measure) for each in evaluations) for measure in MEASURES}

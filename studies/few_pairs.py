@@ -56,7 +56,7 @@ def cells(
 
 def _reached(store: Store, steps: SystemSteps) -> dict[str, float]:
     evaluated = json.loads((store.artifact(steps.evaluate) / "evaluation.json").read_text())["scores"]
-    selected = selected_weights(store.artifact(steps.finetune), steps.finetune.recipe.training.select)
+    selected = selected_weights(store.artifact(steps.finetune), steps.finetune.stage.training.select)
     return {"bits": selected.bits, **{name: evaluated[name]["value"] for name in ("BLEU", "chrF")}}
 
 

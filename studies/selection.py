@@ -33,7 +33,7 @@ from subgraft.modeling.sides import tables_of
 from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.training import FinetuneRecipe
+from subgraft.pipeline.stages.training import FinetuneStage
 from subgraft.training.objectives.objective import Request
 from subgraft.training.objectives.registry import task_text, with_text
 from subgraft.training.objectives.translation import DevScores
@@ -63,9 +63,9 @@ class Place:
         print(line, file=sys.stderr)
 
 
-def curve(step: Step[FinetuneRecipe], store: Store, test_sentences: int) -> list[Point]:
+def curve(step: Step[FinetuneStage], store: Store, test_sentences: int) -> list[Point]:
     """The dev and test scores of a finetuning, by step."""
-    recipe, inputs = step.recipe, {role: store.path(source) for role, source in step.inputs.items()}
+    recipe, inputs = step.stage, {role: store.path(source) for role, source in step.inputs.items()}
     bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.training
     request = Request(bundle, corpus, recipe.languages, settings, recipe.seed)
     text = task_text(recipe.objective, request, settings)
@@ -88,7 +88,7 @@ def curve(step: Step[FinetuneRecipe], store: Store, test_sentences: int) -> list
     return [{"step": point.step, **point.values} for point in outcome.curve]
 
 
-def _tested(bundle: Bundle, corpus: Corpus, recipe: FinetuneRecipe, sentences: int) -> DevScores:
+def _tested(bundle: Bundle, corpus: Corpus, recipe: FinetuneStage, sentences: int) -> DevScores:
     settings: FinetuneSettings = recipe.training.model_copy(update={"dev_sentences": sentences})
     return DevScores(bundle, list(corpus.pairs("test")), recipe.languages, settings)
 

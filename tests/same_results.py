@@ -85,7 +85,7 @@ def fingerprints(repository: Path) -> dict[str, str]:
         except SubgraftError as error:  # its text or model is absent, or an allocation has a pipeline of its own
             print(f"{config.name} is left out: {error}", file=sys.stderr)
             continue
-        result |= {f"{config.stem}/{step.stage.name}/{step.name}": step.fingerprint for step in steps}
+        result |= {f"{config.stem}/{step.stage.stage_name}/{step.name}": step.fingerprint for step in steps}
     return result
 
 
@@ -99,7 +99,7 @@ def results(place: Path) -> dict[str, dict[str, Any]]:
         for step in in_order([pipeline.report]):
             record = store.find(step)
             assert record is not None
-            result[f"{name}/{step.stage.name}/{step.name}"] = {
+            result[f"{name}/{step.stage.stage_name}/{step.name}"] = {
                 "fingerprint": step.fingerprint,
                 "files": {entry.path: _digest(store.path(step) / entry.path, entry.sha256) for entry in record.files},
                 "summary": _timeless(record.summary),

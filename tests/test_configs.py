@@ -520,7 +520,7 @@ def test_the_text_bears_the_vocabularies_of_real_size(
     for step in in_order([new, *old]):
         perform(Job(step, tmp_path, Runtime(), 1, 0, False, Provenance.here()))
     sizes = [Store(tmp_path).artifact(step) for step in (new, *old)]
-    assert [len(Tokenizer.load(path)) for path in sizes] == [step.recipe.settings.size for step in (new, *old)]  # type: ignore[attr-defined]
+    assert [len(Tokenizer.load(path)) for path in sizes] == [step.stage.settings.size for step in (new, *old)]  # type: ignore[attr-defined]
 
 
 def test_documents_are_compared_with_sentences_from_random_and_from_pretrained_weights() -> None:

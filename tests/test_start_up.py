@@ -117,7 +117,7 @@ def test_what_is_finished_is_planned_run_and_shown_without_anything_heavy(tmp_pa
 
 @pytest.mark.parametrize("stage", WITHOUT_A_MODEL)
 def test_a_worker_imports_no_torch_for_stages_without_a_model(stage: str) -> None:
-    result = imported(f"subgraft.orchestration.execution.worker, subgraft.pipeline.stages.{stage}")
+    result = imported(f"subgraft.orchestration.execution.worker, subgraft.pipeline.compute.{stage}")
     assert not result & {"torch", "transformers", "mlflow", "ray", "gensim", "matplotlib"}
 
 

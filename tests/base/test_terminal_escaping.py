@@ -16,9 +16,8 @@ from subgraft.base.terminal_escaping import printable, say
 from subgraft.interfaces.cli import main
 from subgraft.orchestration.execution.progress import RichDisplay
 from subgraft.orchestration.store.step import Step
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
-from toy_steps import nothing
+from toy_steps import ToyKind, nothing
 
 EVIL = "[/] [bold]x[/bold] [link=file:///etc]y[/link] :smile: \x1b[2J\x07\x85 \u202eabc \udcff"
 SHOWN = r"[/] [bold]x[/bold] [link=file:///etc]y[/link] :smile: \x1b[2J\x07\x85 \u202eabc \xff"
@@ -59,7 +58,7 @@ def test_names_of_running_steps_are_not_read_as_markup() -> None:
     console, stream = terminal()
     display = RichDisplay(console)
     name = "[/] [bold] \x1b[2J :smile:"
-    display.started(Step(Stage("corpus", 1, nothing), name, Recipe()))
+    display.started(Step(ToyKind("corpus", 1, nothing).of(Stage()), name))
     display.say(name)
     display.close()
     assert stream.getvalue().count(r"[/] [bold] \x1b[2J :smile:") >= 2

@@ -18,12 +18,11 @@ from soak_commands import KILLS, Death, seconds_until_none, subgraft
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.server import Server
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
-from toy_steps import nothing
+from toy_steps import ToyKind, nothing
 
 
-class Named(Recipe):
+class Named(Stage):
     """Of an artifact that is a file."""
 
     name: str
@@ -40,8 +39,8 @@ def home(tmp_path: Path) -> Path:
     return store.home
 
 
-def _step(name: str) -> Step[Named]:
-    return Step(Stage("toy", 1, nothing), name, Named(name=name))
+def _step(name: str) -> Step:
+    return Step(ToyKind("toy", 1, nothing).of(Named(name=name)), name)
 
 
 def _all() -> set[str]:

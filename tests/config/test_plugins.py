@@ -61,8 +61,8 @@ from subgraft.experiments.pipeline import Pipeline
 config = Path(sys.argv[1])
 pipeline = Pipeline(load(config, Experiment, sys.argv[2:]), config.parent)
 steps = pipeline.systems[0]
-print(json.dumps([steps.evaluate.recipe.model_dump(mode="json").get("packages"),
-                  steps.transfer and steps.transfer.recipe.model_dump(mode="json").get("package"),
+print(json.dumps([steps.evaluate.stage.model_dump(mode="json").get("packages"),
+                  steps.transfer and steps.transfer.stage.model_dump(mode="json").get("package"),
                   steps.evaluate.fingerprint]))
 """
 

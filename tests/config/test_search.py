@@ -12,7 +12,7 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.search import Range
 from subgraft.experiments.manifest import manifest
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
+from subgraft.pipeline.stages.evaluation import EvaluateStage
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_a_search_is_in_no_fingerprint(config: Path) -> None:
     experiment = load(config, Experiment)
     without = experiment.model_copy(update={"search": None})
     assert manifest(experiment, ()) == manifest(without, ())
-    recipe = EvaluateRecipe(languages=experiment.languages, evaluation=experiment.evaluation.measurement)
+    recipe = EvaluateStage(languages=experiment.languages, evaluation=experiment.evaluation.measurement)
     assert recipe.model_dump()["split"] == "test"
     assert recipe.model_copy(update={"split": "dev"}).model_dump()["split"] == "dev"
 

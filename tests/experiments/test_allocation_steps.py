@@ -22,7 +22,7 @@ from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.allocations import read_capacity, table_folder
+from subgraft.pipeline.compute.allocations import read_capacity, table_folder
 from subgraft.subwords.allocation.choice import Allocated
 from subgraft.subwords.allocation.curve import MeasuredCurve
 from subgraft.subwords.vocabulary.learn import learn

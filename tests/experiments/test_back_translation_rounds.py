@@ -18,9 +18,9 @@ from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.translate import Translator
 from subgraft.orchestration.store.step import Step, in_order, made_by
-from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
-from subgraft.pipeline.recipes.training import FinetuneRecipe
-from subgraft.pipeline.stages import chunked_translation
+from subgraft.pipeline.compute import chunked_translation
+from subgraft.pipeline.stages.corpora import BackTranslatedStage
+from subgraft.pipeline.stages.training import FinetuneStage
 from toy_steps import record_of
 from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer
 
@@ -46,13 +46,13 @@ def pipeline(config: Path, *changes: str) -> Pipeline:
     return Pipeline(load(config, Experiment, changes), config.parent)
 
 
-def pairs_of(pipeline: Pipeline, system: str) -> Step[BackTranslatedRecipe]:
+def pairs_of(pipeline: Pipeline, system: str) -> Step[BackTranslatedStage]:
     (steps,) = (each for each in pipeline.systems if each.system.name == system)
-    (text,) = made_by(BackTranslatedRecipe, [steps.finetune.inputs["synthetic"]])
+    (text,) = made_by(BackTranslatedStage, [steps.finetune.inputs["synthetic"]])
     return text
 
 
-def direction(recipe: BackTranslatedRecipe | FinetuneRecipe) -> str:
+def direction(recipe: BackTranslatedStage | FinetuneStage) -> str:
     languages = recipe.languages
     return f"{languages.source}-{languages.target}"
 
@@ -61,18 +61,18 @@ def test_the_models_of_a_round_read_what_those_of_the_last_one_wrote(tmp_path: P
     result = pipeline(written(tmp_path))
     text = pairs_of(result, "three")
     for left, way, back in ((2, "en-de", "de-en"), (1, "de-en", "en-de"), (0, "en-de", "de-en")):
-        assert direction(text.recipe) == way and text.recipe.side == ("target" if way == "en-de" else "source")
-        model = text.input("model", FinetuneRecipe)
-        assert direction(model.recipe) == back
+        assert direction(text.stage) == way and text.stage.side == ("target" if way == "en-de" else "source")
+        model = text.input("model", FinetuneStage)
+        assert direction(model.stage) == back
         corpus = result.inputs.downstream_corpus
         assert (model.inputs["corpus"] if back == "en-de" else model.inputs["corpus"].inputs["corpus"]) is corpus
-        assert ("synthetic" in model.inputs) == (left > 0) == (model.recipe.text_objective is not None)
+        assert ("synthetic" in model.inputs) == (left > 0) == (model.stage.text_objective is not None)
         if left:
-            (text,) = made_by(BackTranslatedRecipe, [model.inputs["synthetic"]])
+            (text,) = made_by(BackTranslatedStage, [model.inputs["synthetic"]])
     steps = in_order([result.report])
-    assert len(made_by(BackTranslatedRecipe, steps)) == 5, "three texts of targets, two of sources: rounds are shared"
-    shared = pairs_of(result, "two").inputs["model"].inputs["synthetic"].input("model", FinetuneRecipe)
-    assert direction(shared.recipe) == "en-de" and shared.recipe.text_objective is None
+    assert len(made_by(BackTranslatedStage, steps)) == 5, "three texts of targets, two of sources: rounds are shared"
+    shared = pairs_of(result, "two").inputs["model"].inputs["synthetic"].input("model", FinetuneStage)
+    assert direction(shared.stage) == "en-de" and shared.stage.text_objective is None
 
 
 def test_steps_with_rounds_can_be_sent_to_a_searchs_trials(tmp_path: Path) -> None:
@@ -84,10 +84,10 @@ def test_steps_with_rounds_can_be_sent_to_a_searchs_trials(tmp_path: Path) -> No
 def test_every_round_begins_with_the_upstream_model_and_has_its_share_of_each_batch(tmp_path: Path) -> None:
     config = written(tmp_path, upstream=DENOISING, model="{family: mbart, d_model: 16, attention_heads: 2}")
     result = pipeline(config, "finetune.monolingual_fraction=0.25")
-    models = made_by(FinetuneRecipe, in_order([pairs_of(result, "three")]))
+    models = made_by(FinetuneStage, in_order([pairs_of(result, "three")]))
     assert len(models) == 3 and all(step.inputs["model"] is result.models.pretrained for step in models)
-    assert {step.recipe.training.monolingual_fraction for step in models if "synthetic" in step.inputs} == {0.25}
-    assert {step.recipe.training.max_steps for step in models} == {4}, "equal updates in every round"
+    assert {step.stage.training.monolingual_fraction for step in models if "synthetic" in step.inputs} == {0.25}
+    assert {step.stage.training.max_steps for step in models} == {4}, "equal updates in every round"
 
 
 def test_the_text_of_a_round_is_what_the_model_that_its_record_names_writes_also_after_a_kill(
@@ -101,13 +101,13 @@ def test_the_text_of_a_round_is_what_the_model_that_its_record_names_writes_also
         "systems=[{name: three, vocabulary: upstream, text: back-translated}]",
     )
     text = pairs_of(result, "three")
-    earlier = text.inputs["model"].input("synthetic", BackTranslatedRecipe)
+    earlier = text.inputs["model"].input("synthetic", BackTranslatedStage)
     for step, names in ((text, "reverse model, round 1"), (earlier, "forward model")):
         record = record_of(store, step)
         assert record.summary["model"] == f"finetune the {names}"
         assert record.inputs["model"]["fingerprint"] == step.inputs["model"].fingerprint
-        assert step.recipe.engine == "ctranslate2", "which writes what transformers writes"
-        languages = step.recipe.languages.reversed
+        assert step.stage.engine == "ctranslate2", "which writes what transformers writes"
+        languages = step.stage.languages.reversed
         bundle = Bundle.load(store.path(step.inputs["model"]))
         translate = Translator(
             bundle.model,
@@ -118,16 +118,16 @@ def test_the_text_of_a_round_is_what_the_model_that_its_record_names_writes_also
             max_length_ratio=1.0,
             max_positions=bundle.max_positions,
         )
-        lines = list(Corpus.open(store.path(step.inputs["text"])).lines("train", step.recipe.side))
+        lines = list(Corpus.open(store.path(step.inputs["text"])).lines("train", step.stage.side))
         expected = [(made, line) for made, line in zip(translate(lines), lines, strict=True) if made]
         assert expected and list(Corpus.open(store.path(step)).pairs("train")) == expected
     (system,) = result.systems
-    assert [step.recipe.__class__.__name__ for step in system.synthetic_data] == [
-        "PretrainRecipe",  # of the reverse direction
-        "FinetuneRecipe",
-        "BackTranslatedRecipe",
-        "FinetuneRecipe",
-        "BackTranslatedRecipe",
+    assert [step.stage.__class__.__name__ for step in system.synthetic_data] == [
+        "PretrainStage",  # of the reverse direction
+        "FinetuneStage",
+        "BackTranslatedStage",
+        "FinetuneStage",
+        "BackTranslatedStage",
     ]
     for interrupted in (text, text.inputs["model"]):
         whole, again = made_again_after_a_kill(interrupted, tmp_path / "home", 2, monkeypatch)
@@ -140,9 +140,9 @@ def test_a_given_reverse_model_is_where_later_rounds_begin(tmp_path: Path) -> No
     (tmp_path / "reverse").mkdir()
     Bundle(model, german_tokenizer(), english_tokenizer()).save(tmp_path / "reverse")
     text = pairs_of(pipeline(config), "two")
-    assert text.recipe.model == "finetune the reverse model, round 1"
+    assert text.stage.model == "finetune the reverse model, round 1"
     assert text.inputs["model"].inputs["model"].name == "reverse model reverse"
-    assert pairs_of(pipeline(config), "one").recipe.model == "reverse"
+    assert pairs_of(pipeline(config), "one").stage.model == "reverse"
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,9 @@ def test_learning_rates_are_searched_on_dev_by_bits_per_character(tmp_path: Path
             done.append(replace(trial, objectives=steps.objectives(store)))
         (chosen,) = best(done, search_settings(each).objectives)
         assert chosen.values == {"learning_rate": 0.01}, "less is better"
-        assert not any(step.stage.name == "evaluate" for trial in trials for step in trial_steps(each, trial).targets)
+        assert not any(
+            step.stage.stage_name == "evaluate" for trial in trials for step in trial_steps(each, trial).targets
+        )
         own = next(steps for steps in whole.systems if steps.system.name == template(each).name)
         assert trial_steps(each, chosen).finetune.fingerprint == own.finetune.fingerprint, "a run has it"
 

@@ -16,8 +16,8 @@ from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.preflight import require_libraries
 from subgraft.experiments.steps.decoding_engine import left_to_transformers
 from subgraft.orchestration.store.step import in_order, made_by
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.recipes.training import FinetuneRecipe, PretrainRecipe
+from subgraft.pipeline.stages.evaluation import EvaluateStage
+from subgraft.pipeline.stages.training import FinetuneStage, PretrainStage
 from subgraft.training.progress import CURVE
 
 FAST = ("evaluation.engine=ctranslate2", "pretrain.dev_engine=ctranslate2", "finetune.dev_engine=ctranslate2")
@@ -80,7 +80,7 @@ def test_evaluations_are_those_of_ctranslate2_where_it_is_installed(
     written(tmp_path, TINY)
 
     def evaluations(*changes: str) -> list[str]:
-        return [step.fingerprint for step in made_by(EvaluateRecipe, in_order([planned(tmp_path, *changes).report]))]
+        return [step.fingerprint for step in made_by(EvaluateStage, in_order([planned(tmp_path, *changes).report]))]
 
     assert evaluations() == evaluations(FAST[0]) != evaluations(SLOW[0])
     monkeypatch.setattr("subgraft.config.settings_base.find_spec", lambda name: None)
@@ -102,20 +102,20 @@ def test_models_that_ctranslate2_has_not_are_left_to_transformers(tmp_path: Path
 def test_dev_scores_that_are_of_no_translations_or_of_adapters_are_left_to_transformers(tmp_path: Path) -> None:
     written(tmp_path, TINY)
     asked = in_order([planned(tmp_path, *FAST, "finetune.train=adapters").report])
-    assert {step.recipe.training.dev_engine for step in made_by(FinetuneRecipe, asked)} == {"transformers"}
-    assert {step.recipe.training.dev_engine for step in made_by(PretrainRecipe, asked)} == {"ctranslate2"}
-    assert {step.recipe.evaluation.engine for step in made_by(EvaluateRecipe, asked)} == {"ctranslate2"}
+    assert {step.stage.training.dev_engine for step in made_by(FinetuneStage, asked)} == {"transformers"}
+    assert {step.stage.training.dev_engine for step in made_by(PretrainStage, asked)} == {"ctranslate2"}
+    assert {step.stage.evaluation.engine for step in made_by(EvaluateStage, asked)} == {"ctranslate2"}
     changes = (*FAST, "model.family=mbart", "upstream.objectives=[{kind: denoising}]")
     denoised = in_order([planned(tmp_path, *changes).report])
-    assert {step.recipe.training.dev_engine for step in made_by(PretrainRecipe, denoised)} == {"transformers"}
-    assert {step.recipe.training.dev_engine for step in made_by(FinetuneRecipe, denoised)} == {"ctranslate2"}
+    assert {step.stage.training.dev_engine for step in made_by(PretrainStage, denoised)} == {"transformers"}
+    assert {step.stage.training.dev_engine for step in made_by(FinetuneStage, denoised)} == {"ctranslate2"}
 
 
 def test_all_of_a_comparison_with_a_source_is_left_to_transformers(tmp_path: Path) -> None:
     """Also a model without a source, which CTranslate2 has: its text is drawn next to that of the others."""
     config = classed(tmp_path)
     pipeline = Pipeline(load(config, Experiment), tmp_path)
-    assert {step.recipe.evaluation.engine for step in made_by(EvaluateRecipe, in_order([pipeline.report]))} == {
+    assert {step.stage.evaluation.engine for step in made_by(EvaluateStage, in_order([pipeline.report]))} == {
         "transformers"
     }
 

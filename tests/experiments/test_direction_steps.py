@@ -30,8 +30,8 @@ from subgraft.orchestration.estimates.workload import workload
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.evaluation import LANGUAGE_TEXT
-from subgraft.pipeline.recipes.training import FinetuneRecipe
+from subgraft.pipeline.stages.evaluation import LANGUAGE_TEXT
+from subgraft.pipeline.stages.training import FinetuneStage
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import english, german, sentences
 
@@ -117,8 +117,8 @@ def test_a_finetuning_reads_its_directions_and_the_vocabulary_all_that_are_train
     old, alone, french = (steps[name].finetune for name in ("old", "on-german", "on-french"))
     assert set(old.inputs) == {"model", "corpus", "corpus/fr-en"}
     assert set(alone.inputs) == set(french.inputs) == {"model", "corpus"}
-    assert french.inputs["corpus"] is old.inputs["corpus/fr-en"] and french.recipe.languages.source == "fr"
-    assert alone.recipe.further_directions == {} and list(old.recipe.directions) == ["de-en", "fr-en"]
+    assert french.inputs["corpus"] is old.inputs["corpus/fr-en"] and french.stage.languages.source == "fr"
+    assert alone.stage.further_directions == {} and list(old.stage.directions) == ["de-en", "fr-en"]
     transfer = steps["random"].transfer
     assert transfer is not None
     vocabulary = transfer.inputs["vocabulary/encoder"]
@@ -127,7 +127,7 @@ def test_a_finetuning_reads_its_directions_and_the_vocabulary_all_that_are_train
     assert steps["old"].directions["de-en"] is steps["old"].evaluate
     codes = {"de_XX", "en_XX", "fr_XX", "es_XX"}
     pretrained = steps["old"].pretrained
-    assert pretrained is not None and set(pretrained.inputs["encoder"].recipe.languages) == codes  # type: ignore[attr-defined]
+    assert pretrained is not None and set(pretrained.inputs["encoder"].stage.languages) == codes  # type: ignore[attr-defined]
 
 
 def test_an_experiment_of_one_direction_has_the_steps_of_one_without_directions(config: Path) -> None:
@@ -163,7 +163,7 @@ def test_every_direction_is_scored_as_the_models_translations_are(whole: tuple[P
             )
             corpus = Corpus.open(store.path(step.inputs["corpus"]))
             assert list(zip(sources, references, strict=True)) == list(corpus.pairs("test"))
-            scores = corpus_scores(outputs, references, step.recipe.languages.target)
+            scores = corpus_scores(outputs, references, step.stage.languages.target)
             recorded = read(store, step, "evaluation.json")["scores"]
             assert {name: score.value for name, score in scores.items()} == {
                 name: pytest.approx(score["value"]) for name, score in recorded.items()
@@ -221,7 +221,7 @@ def test_no_ancestor_of_a_zero_shot_model_read_pairs_of_the_tested_languages(who
     for step in in_order([pipeline.report]):
         record = Record.from_json((store.path(step) / "record.json").read_text())
         records[record.fingerprint] = record
-    by_name = {(each.name, each.seed): each for each in pipeline.report.recipe.systems}
+    by_name = {(each.name, each.seed): each for each in pipeline.report.stage.systems}
     for steps in pipeline.systems:
         ancestors, left = dict[str, Record](), [steps.finetune.fingerprint]
         while left:
@@ -377,7 +377,7 @@ def test_a_direction_that_is_trained_on_needs_a_dev_split(config: Path) -> None:
 def test_the_vocabulary_has_the_words_of_all_directions_that_are_trained_on(whole: tuple[Pipeline, Store]) -> None:
     pipeline, store = whole
     transfer = _steps(pipeline)["random"].transfer
-    assert transfer is not None and isinstance(_steps(pipeline)["random"].finetune.recipe, FinetuneRecipe)
+    assert transfer is not None and isinstance(_steps(pipeline)["random"].finetune.stage, FinetuneStage)
     learnt = Tokenizer.load(store.path(transfer.inputs["vocabulary/encoder"]))
     unknown = learnt.special["unk"]
     assert all(unknown not in learnt.encode(line) for line in (*_french(20, 1), *german(20, 1), *english(20, 11)))

@@ -12,7 +12,7 @@ from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.orchestration.store.step import Step
-from subgraft.pipeline.recipes.embeddings import AttentionInfluenceRecipe
+from subgraft.pipeline.stages.embeddings import AttentionInfluenceStage
 
 SYSTEMS = "systems=[{name: mean, initialiser: mean}, {name: distilled, initialiser: token-distillation}]"
 
@@ -46,7 +46,7 @@ def test_one_distillation_serves_all_seeds_and_the_report_bills_it(repository: P
 
 def test_every_side_that_changes_is_distilled_with_its_vocabulary(repository: Path) -> None:
     step = distilled(repository, "sides=[encoder, decoder]")
-    assert step.recipe.model_dump()["sides"] == ("encoder", "decoder")
+    assert step.stage.model_dump()["sides"] == ("encoder", "decoder")
     assert {"vocabulary/encoder", "vocabulary/decoder"} < set(step.inputs)
     assert "vocabulary/encoder" not in distilled(repository).inputs
 
@@ -72,8 +72,8 @@ def test_a_layer_beyond_the_model_is_refused(repository: Path) -> None:
 def test_attention_influence_is_a_step_of_its_own_with_its_own_settings(repository: Path) -> None:
     named = "systems=[{name: distilled, initialiser: attention-influence}]"
     step = distilled(repository, named, "attention_influence.layer=1", "sides=[encoder, decoder]")
-    assert (step.name, step.stage.name) == ("attention influence", "attention-influence")
-    assert isinstance(step.recipe, AttentionInfluenceRecipe) and step.recipe.distillation.layer == 1
+    assert (step.name, step.stage.stage_name) == ("attention influence", "attention-influence")
+    assert isinstance(step.stage, AttentionInfluenceStage) and step.stage.distillation.layer == 1
     assert {"vocabulary/encoder", "vocabulary/decoder"} < step.inputs.keys()
     with pytest.raises(UserError, match=r"attention_influence\.layer 3 is beyond the 2 layers of a side"):
         experiment(repository, named, "model.decoder_layers=2", "attention_influence.layer=3")

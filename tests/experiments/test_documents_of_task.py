@@ -133,15 +133,15 @@ def test_a_model_that_cannot_read_context_is_refused_before_any_step(tmp_path: P
 
 def test_blocks_are_finetuned_with_the_objective_of_documents_and_others_are_not(tmp_path: Path) -> None:
     pipeline = Pipeline(load(place(tmp_path), Experiment), tmp_path)
-    kinds = {steps.system.name: steps.finetune.recipe.objective.kind for steps in pipeline.systems}
+    kinds = {steps.system.name: steps.finetune.stage.objective.kind for steps in pipeline.systems}
     assert kinds == {
         "sentences": "translation",
         "blocks": "document-translation",
         "blocks-mean": "document-translation",
         "random-blocks": "document-translation",
     }
-    assert all(steps.evaluate.recipe.objective == steps.finetune.recipe.objective for steps in pipeline.systems)
-    engines = {steps.system.name: steps.evaluate.recipe.evaluation.engine for steps in pipeline.systems}
+    assert all(steps.evaluate.stage.objective == steps.finetune.stage.objective for steps in pipeline.systems)
+    engines = {steps.system.name: steps.evaluate.stage.evaluation.engine for steps in pipeline.systems}
     assert engines["blocks"] == engines["random-blocks"] == "transformers"
 
 

@@ -48,7 +48,7 @@ def test_both_mappings_run_from_text_to_scores_and_are_measured(tmp_path: Path) 
     by_name = {steps.system.name: steps for steps in pipeline.systems}
     for name in ("linear", "omp"):
         transfer = by_name[name].transfer
-        assert transfer is not None and transfer.recipe.donor is not None
+        assert transfer is not None and transfer.stage.donor is not None
         report = json.loads((store.path(transfer) / "transfer.json").read_text())["decoder"]
         assert report["unseen"] > sum(report["fallbacks"].values()) > 0 and report["method"] == "donor"
     made = [Bundle.load(store.path(by_name[name].transfer)) for name in ("linear", "omp", "mean")]  # type: ignore[arg-type]
@@ -68,9 +68,9 @@ def test_the_donors_digest_counts_and_its_place_does_not(tmp_path: Path) -> None
     assert fingerprint(steps_of(config), "omp") != fingerprint(first, "omp")
     assert fingerprint(steps_of(config), "mean") == fingerprint(first, "mean")
     mean = first["mean"].transfer
-    assert mean is not None and mean.recipe.donor is None
+    assert mean is not None and mean.stage.donor is None
     omp = first["omp"].transfer
-    assert omp is not None and omp.recipe.model_dump(mode="json")["donor"] == {
+    assert omp is not None and omp.stage.model_dump(mode="json")["donor"] == {
         "mapping": "omp",
         "atoms": 4,
         "ridge": None,

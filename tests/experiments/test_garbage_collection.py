@@ -27,15 +27,14 @@ from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.outbox import Outbox, StartRun
 from subgraft.orchestration.tracking.tracker import PARENT, Tracker
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Json
-from toy_steps import nothing, record_of
+from toy_steps import ToyKind, nothing, record_of
 
 LATER = timedelta(minutes=5)
 
 
-class ToyRecipe(Recipe):
+class ToyStage(Stage):
     name: str
 
 
@@ -60,7 +59,7 @@ def publish(store: Store, step: Step, size: int = 1000) -> Step:
 
 
 def step(store: Store, name: str, **inputs: Step) -> Step:
-    return publish(store, Step(Stage("corpus", 1, nothing), name, ToyRecipe(name=name), inputs))
+    return publish(store, Step(ToyKind("corpus", 1, nothing).of(ToyStage(name=name)), name, inputs))
 
 
 def left(store: Store) -> set[str]:
@@ -154,7 +153,7 @@ def test_what_is_named_between_the_look_and_the_rename_is_put_back(
 def test_where_the_clock_went_back_since_a_run_began_everything_stays(store: Store) -> None:
     """What another run finishes from then on looks older than the run that may read it."""
     old(store, step(store, "made since"))
-    with living(store, Step(Stage("corpus", 1, nothing), "of the run", ToyRecipe(name="of the run"))):
+    with living(store, Step(ToyKind("corpus", 1, nothing).of(ToyStage(name="of the run")), "of the run")):
         assert len(surplus(store.home, set()).artifacts) == 1
         (claim,) = (store.home / "tracking").glob("*.claim")
         ahead = time.time() + 3600

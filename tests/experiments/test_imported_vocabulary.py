@@ -48,7 +48,7 @@ def test_a_model_is_pretrained_with_it_and_languages_are_drawn_as_it_was_allocat
     pipeline, store = finish(place(tmp_path), *IMPORTED)
     inputs = Tokenizer.load(tmp_path / "given")
     assert Tokenizer.load(store.path(pipeline.models.pretrained)).fingerprint == inputs.fingerprint
-    recipe = pipeline.models.pretrained.recipe.model_dump()
+    recipe = pipeline.models.pretrained.stage.model_dump()
     assert recipe["language_exponent"] == 0.5
     corpus = Corpus.open(store.path(pipeline.inputs.upstream_corpus))
     assert {language: len(lines) for language, lines in corpus.texts("train")} == {"en": 80, "de": 10}
@@ -61,9 +61,9 @@ def test_a_model_is_pretrained_with_it_and_languages_are_drawn_as_it_was_allocat
 def test_what_the_configuration_says_goes_before_the_allocation(tmp_path: Path) -> None:
     config = place(tmp_path)
     inputs = Pipeline(load(config, Experiment, [*IMPORTED, "upstream.language_exponent=1.0"]), tmp_path)
-    assert inputs.models.pretrained.recipe.model_dump()["language_exponent"] == 1.0
+    assert inputs.models.pretrained.stage.model_dump()["language_exponent"] == 1.0
     without = Pipeline(load(config, Experiment, MANY), tmp_path)
-    assert without.models.pretrained.recipe.model_dump()["language_exponent"] is None
+    assert without.models.pretrained.stage.model_dump()["language_exponent"] is None
 
 
 def test_a_vocabulary_that_the_model_cannot_have_is_refused(tmp_path: Path) -> None:

@@ -48,9 +48,9 @@ def test_systems_and_seeds_share_the_pairs_that_are_made(tmp_path: Path) -> None
     made = {finetunes[name, seed].inputs["synthetic"] for name in ("old+text", "mean+text") for seed in (1, 2)}
     (copied,) = made
     assert copied.inputs == {"text": result.inputs.text}
-    assert finetunes["mean+text", 1].recipe.text_objective == TranslationSettings()
+    assert finetunes["mean+text", 1].stage.text_objective == TranslationSettings()
     plain = finetunes["old", 1]
-    assert "synthetic" not in plain.inputs and plain.recipe.text_objective is None
+    assert "synthetic" not in plain.inputs and plain.stage.text_objective is None
 
 
 def test_a_share_moves_only_those_that_have_text(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_share_moves_only_those_that_have_text(tmp_path: Path) -> None:
 def test_a_batch_of_one_is_for_systems_without_text(tmp_path: Path) -> None:
     config = written(tmp_path)
     result = pipeline(config, "finetune.batch_size=1", "systems=[{name: old, vocabulary: upstream}]")
-    assert result.systems[0].finetune.recipe.training.batch_size == 1
+    assert result.systems[0].finetune.stage.training.batch_size == 1
     with pytest.raises(UserError, match=r"monolingual_fraction 0\.5: a batch of 1 cannot hold both"):
         pipeline(config, "finetune.batch_size=1")
 
@@ -96,7 +96,7 @@ def test_rows_first_are_shared_by_systems_and_seeds_that_begin_alike(tmp_path: P
     assert len(made) == 6 and len(shared) == 1
     assert made["random", 1] != made["random", 2], "whose rows are drawn"
     step = first["first", 1]
-    assert step is not None and step.recipe.training.select == "likelihood" and step.recipe.training.max_steps == 300
+    assert step is not None and step.stage.training.select == "likelihood" and step.stage.training.max_steps == 300
 
 
 @pytest.mark.slow
@@ -149,7 +149,7 @@ def test_a_denoising_model_goes_on_denoising_next_to_the_pairs(tmp_path: Path, s
     changes = ("model.family=mbart", "pretrain.max_steps=3", "finetune.max_steps=null", "finetune.batch_size=900")
     result, store = finish(config, f"sides={sides}", "finetune.batch_unit=characters", *changes)
     steps = result.systems[1]
-    objective = steps.finetune.recipe.text_objective
+    objective = steps.finetune.stage.text_objective
     assert (
         objective is not None and objective.kind == "denoising" and steps.finetune.inputs["text"] is result.inputs.text
     )

@@ -11,7 +11,7 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.store.step import Step
-from subgraft.pipeline.recipes.evaluation import ReportedSystem
+from subgraft.pipeline.stages.evaluation import ReportedSystem
 
 CHANGES = (
     "systems=[{name: plain, vocabulary: upstream}, {name: b.c+1, initialiser: patt},"
@@ -31,14 +31,14 @@ def pipeline(repository: Path) -> Pipeline:
 
 @pytest.fixture(scope="module")
 def systems(pipeline: Pipeline) -> dict[tuple[str, int], ReportedSystem]:
-    return {(system.name, system.seed): system for system in pipeline.report.recipe.systems}
+    return {(system.name, system.seed): system for system in pipeline.report.stage.systems}
 
 
 def test_every_system_is_there_under_every_seed_in_order(
     pipeline: Pipeline, systems: dict[tuple[str, int], ReportedSystem]
 ) -> None:
     assert list(systems) == [(steps.system.name, steps.seed) for steps in pipeline.systems]
-    assert pipeline.report.recipe.baseline == "plain"
+    assert pipeline.report.stage.baseline == "plain"
 
 
 def test_another_system_may_be_the_baseline_and_no_model_is_evaluated_again(
@@ -46,7 +46,7 @@ def test_another_system_may_be_the_baseline_and_no_model_is_evaluated_again(
 ) -> None:
     config = repository / "configs" / "quickstart.yaml"
     changed = Pipeline(load(config, Experiment, (*CHANGES, "evaluation.baseline=focus")), config.parent)
-    assert changed.report.recipe.baseline == "focus"
+    assert changed.report.stage.baseline == "focus"
     assert [each.evaluate.fingerprint for each in changed.systems] == [
         each.evaluate.fingerprint for each in pipeline.systems
     ]

@@ -40,7 +40,7 @@ def test_every_language_has_its_code_and_is_denoised(tmp_path: Path) -> None:
     tokenizer = Tokenizer.load(store.path(pipeline.models.pretrained))
     assert set(tokenizer.languages) == {"en_XX", "de_XX", "nl_XX"}
     shown = json.loads((store.path(pipeline.report) / "table.json").read_text())
-    assert shown["rows"] and pipeline.inputs.upstream_corpus.recipe.languages is None
+    assert shown["rows"] and pipeline.inputs.upstream_corpus.stage.languages is None
 
 
 def test_a_vocabulary_of_all_languages_is_another_one_than_that_of_two(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from subgraft.orchestration.estimates.estimate import estimates
 from subgraft.orchestration.execution.plan import make_plan
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline import stages
+from subgraft.pipeline.stages.embeddings import LikelihoodMatchingStage
 
 SYSTEMS = (
     "systems=[{name: mean, initialiser: mean}, {name: patt+kd, initialiser: patt, kd_weight: 0.5}, "
@@ -35,7 +35,7 @@ def systems(repository: Path, *changes: str) -> dict[tuple[str, int], SystemStep
 
 
 def matching(steps: SystemSteps) -> Step:
-    assert steps.distilled is not None and steps.distilled.stage is stages.MATCHING
+    assert steps.distilled is not None and isinstance(steps.distilled.stage, LikelihoodMatchingStage)
     return steps.distilled
 
 
@@ -60,7 +60,7 @@ def test_on_top_of_a_generator_it_is_given_that_system_s_generator(repository: P
     assert system.generator.fingerprint == other.generator.fingerprint
     assert matching(system).inputs["generator"].fingerprint == other.generator.fingerprint
     assert set(system.transfer.inputs) == {"model", "vocabulary/decoder", "distilled"}, "its rows are whole"
-    keys = {reported.name: reported.inputs.generator for reported in made.report.recipe.systems}
+    keys = {reported.name: reported.inputs.generator for reported in made.report.stage.systems}
     generators = {made.report.inputs[keys[name] or ""].fingerprint for name in ("on-patt", "patt+kd")}
     assert generators == {other.generator.fingerprint}
     assert matching(system).fingerprint != matching(steps["matched", 1]).fingerprint

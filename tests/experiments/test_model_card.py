@@ -46,7 +46,7 @@ def make_one(store: Store, step: Step) -> None:
     inputs = {role: store.path(source) for role, source in step.inputs.items()}
     context = StageContext(store.work(step), Runtime(), EventLog(store.home / "events.jsonl"))
     store.work(step).mkdir(parents=True)
-    store.publish(step, lambda out: step.stage.run(step.recipe, inputs, out, context))
+    store.publish(step, lambda out: step.stage.run(inputs, out, context))
 
 
 @pytest.fixture(scope="module")

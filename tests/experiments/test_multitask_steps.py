@@ -27,7 +27,7 @@ from subgraft.orchestration.estimates.estimate import estimates
 from subgraft.orchestration.estimates.workload import workload
 from subgraft.orchestration.execution.plan import make_plan
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.training import MultitaskRecipe
+from subgraft.pipeline.stages.training import MultitaskStage
 from subgraft.training.understanding.inputs import TextEncoder
 from subgraft.training.understanding.multitask import load_head
 from subgraft.training.understanding.objective import head_outputs, task_of
@@ -85,13 +85,13 @@ def curve(store: Store, step: Any) -> list[dict[str, Any]]:
 def test_the_training_stands_between_transfer_and_finetuning_and_is_shared(config: Path) -> None:
     steps = systems(config)
     alone, finetuned, mean = (steps[name] for name in ("alone", "finetuned", "mean"))
-    assert isinstance(alone.finetune.recipe, MultitaskRecipe) and alone.multitask is None
+    assert isinstance(alone.finetune.stage, MultitaskStage) and alone.multitask is None
     assert finetuned.multitask is not None and mean.multitask is not None and steps["plain"].multitask is None
     assert alone.finetune.fingerprint == finetuned.multitask.fingerprint != mean.multitask.fingerprint
     assert alone.evaluate.inputs["model"] is alone.finetune
     assert set(alone.finetune.inputs) == {"model", "corpus", "corpus/passages", "corpus/words"}
     assert mean.transfer is not None and mean.multitask.inputs["model"] is mean.transfer
-    assert finetuned.finetune.recipe.keeps_head and not steps["plain"].finetune.recipe.keeps_head
+    assert finetuned.finetune.stage.keeps_head and not steps["plain"].finetune.stage.keeps_head
 
 
 def test_a_whole_experiment_with_tasks_alone_and_finetuned(config: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_whole_experiment_with_tasks_alone_and_finetuned(config: Path) -> None
 def _heads_are_those_of_the_training(store: Store, steps: SystemSteps) -> None:
     """The dev scores of another task's head on the saved body are those of the training's end."""
     assert steps.multitask is not None
-    directory, recipe = store.path(steps.multitask), steps.multitask.recipe
+    directory, recipe = store.path(steps.multitask), steps.multitask.stage
     corpus = Corpus.open(store.path(steps.multitask.inputs[recipe.corpus_of("words")]))
     loaded, task = load_head(directory, "words"), task_of(recipe.tasks["words"], corpus)  # type: ignore[arg-type]
     encoder = TextEncoder.of(Bundle.load(directory), ENGLISH, recipe.training.max_length)
@@ -173,7 +173,7 @@ def test_systems_differ_in_their_heads_which_predict_alone_what_was_evaluated(co
     assert body and all(torch.equal(own["features"][key], before[key]) for key in body)
     assert not any(torch.equal(own["st-dnn"][key], before[key]) for key in body if key.endswith("query.weight"))
     made = steps["mt-dnn"].multitask
-    assert made is not None and "multitask" not in str(steps["st-dnn"].finetune.recipe.model_dump())
+    assert made is not None and "multitask" not in str(steps["st-dnn"].finetune.stage.model_dump())
     headed = load_head(store.path(made), "pairs").model
     assert headed.config.to_dict()["subgraft_head"]["steps"] == 3
 

@@ -168,4 +168,4 @@ def test_the_shipped_configuration_plans_with_a_model_of_another_script(
     assert Pipeline(experiment, tmp_path).report.fingerprint
     for name in ("extended", "own", "own-focus"):
         transfer = steps[name].transfer
-        assert transfer is not None and transfer.recipe.sides == experiment.sides
+        assert transfer is not None and transfer.stage.sides == experiment.sides

@@ -58,7 +58,7 @@ def test_a_pretraining_that_continues_begins_with_the_head_that_the_weights_have
     place = config(tmp_path, f"{{corpus: upstream, checkpoint: published, continue_pretraining: true, {PAIRS}}}")
     pipeline = Pipeline(load(place, Experiment, ()), tmp_path)
     store = finish_steps([pipeline.models.pretrained], tmp_path)
-    (imported,) = [each for each in pipeline.models.pretrained.inputs.values() if each.stage.name == "checkpoint"]
+    (imported,) = [each for each in pipeline.models.pretrained.inputs.values() if each.stage.stage_name == "checkpoint"]
     models: list[Any] = [Bundle.load(store.path(step)).model for step in (imported, pipeline.models.pretrained)]
     for model, equal in zip(models, (True, False), strict=True):
         assert type(model).__name__ == "BertForPreTraining"

@@ -38,10 +38,10 @@ def made_with(step: Step | None, side: SideName) -> str:
 
 def test_every_way_of_pretraining_happens_once_whatever_the_seeds(repository: Path) -> None:
     steps = in_order([pipeline(repository).report])
-    assert len([step for step in steps if step.stage.name == "pretrain"]) == 4
-    assert len([step for step in steps if step.stage.name == "build"]) == 2, "one for each seed"
+    assert len([step for step in steps if step.stage.stage_name == "pretrain"]) == 4
+    assert len([step for step in steps if step.stage.stage_name == "build"]) == 2, "one for each seed"
     upstream, task, joint, source_of_single = 2, 1, 1, 1
-    assert len([s for s in steps if s.stage.name == "vocabulary"]) == upstream + task + joint + source_of_single
+    assert len([s for s in steps if s.stage.stage_name == "vocabulary"]) == upstream + task + joint + source_of_single
 
 
 def test_a_model_is_pretrained_with_the_vocabulary_that_systems_would_be_given(repository: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_model_is_pretrained_with_the_vocabulary_that_systems_would_be_given(r
     assert made_with(result["task"].pretrained, "encoder") == made_with(result["plain"].pretrained, "encoder")
     assert made_with(result["sampled"].pretrained, "decoder") == made_with(result["plain"].pretrained, "decoder")
     single = result["single"].finetune.inputs["model"]
-    assert single.stage.name == "build" and made_with(single, "decoder") == vocabulary
+    assert single.stage.stage_name == "build" and made_with(single, "decoder") == vocabulary
     assert made_with(single, "encoder") != made_with(result["plain"].pretrained, "encoder")
     assert result["single"].pretrained is result["single"].transfer is None
 
@@ -61,7 +61,7 @@ def test_an_untrained_model_may_have_the_vocabulary_of_pretraining(repository: P
     rows = "systems=[{name: plain, vocabulary: upstream}, {name: random, vocabulary: upstream, pretraining: none}]"
     result = systems(pipeline(repository, rows))
     untrained = result["random"].finetune.inputs["model"]
-    assert untrained.stage.name == "build" and result["random"].transfer is None
+    assert untrained.stage.stage_name == "build" and result["random"].transfer is None
     for side in ("encoder", "decoder"):
         assert made_with(untrained, side) == made_with(result["plain"].pretrained, side)
 
@@ -95,7 +95,7 @@ def test_an_mbart_is_made_with_one_vocabulary_of_both_languages(repository: Path
     for name in ("task", "joint", "single"):
         model = result[name].pretrained or result[name].finetune.inputs["model"]
         assert model.inputs["encoder"] is model.inputs["decoder"]
-        assert model.inputs["decoder"].recipe.model_dump()["side"] == "both"
+        assert model.inputs["decoder"].stage.model_dump()["side"] == "both"
 
 
 def test_systems_differ_from_a_plain_one_only_where_they_say_so(repository: Path) -> None:
@@ -107,14 +107,14 @@ def test_systems_differ_from_a_plain_one_only_where_they_say_so(repository: Path
     assert independent.transfer is not None and random.transfer is not None
     assert independent.transfer.inputs["model"] is random.transfer.inputs["model"]
     assert independent.transfer.fingerprint != random.transfer.fingerprint
-    assert random.transfer.recipe.model_dump()["copy_shared_tokens"]
-    assert random.finetune.recipe.first_phase is None
+    assert random.transfer.stage.model_dump()["copy_shared_tokens"]
+    assert random.finetune.stage.first_phase is None
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_system_from_nothing_depends_on_its_seed(repository: Path, seed: int) -> None:
     model = systems(pipeline(repository), seed)["single"].finetune.inputs["model"]
-    assert model.recipe.model_dump()["seed"] == seed
+    assert model.stage.model_dump()["seed"] == seed
 
 
 SWEEPS = (
@@ -133,7 +133,7 @@ def test_a_system_of_another_vocabulary_size_has_its_own_vocabulary_and_nothing_
     assert same.fingerprint == mean.fingerprint, "the size that all systems have"
     assert other.inputs["model"] is mean.inputs["model"]
     vocabulary = other.inputs["vocabulary/decoder"]
-    assert vocabulary.recipe.model_dump()["settings"]["size"] == 500
+    assert vocabulary.stage.model_dump()["settings"]["size"] == 500
     static = result["focus-500"].static["decoder"]
     assert static.inputs["vocabulary"].fingerprint == vocabulary.fingerprint
     single = result["single-500"].finetune.inputs["model"]
@@ -145,10 +145,10 @@ def test_a_system_of_other_generator_steps_has_its_own_generator(repository: Pat
     patt, other, same = (result[name].generator for name in ("patt", "patt-7", "patt-60"))
     assert patt is not None and other is not None and same is not None
     assert same.fingerprint == patt.fingerprint, "the steps that all systems have"
-    changed = other.recipe.model_dump()
+    changed = other.stage.model_dump()
     assert changed["training"]["max_steps"] == 7
     changed["training"]["max_steps"] = 60
-    assert changed == patt.recipe.model_dump()
+    assert changed == patt.stage.model_dump()
 
 
 RATES = (
@@ -164,11 +164,11 @@ def test_a_system_of_other_rates_is_finetuned_by_them_and_nothing_else_changes(r
     plain, slow = result["plain"].finetune, result["plain-slow"].finetune
     assert result["plain-same"].finetune.fingerprint == plain.fingerprint, "the rates that all systems have"
     assert slow.inputs == plain.inputs
-    changed = slow.recipe.model_dump()
+    changed = slow.stage.model_dump()
     assert changed["training"]["learning_rate"] == 0.0005
     changed["training"]["learning_rate"] = 0.001
-    assert changed == plain.recipe.model_dump()
-    frozen = result["frozen"].finetune.recipe.model_dump()
+    assert changed == plain.stage.model_dump()
+    frozen = result["frozen"].finetune.stage.model_dump()
     assert (frozen["training"]["embedding_learning_rate"], frozen["embedding_learning_rate_sides"]) == (0, ("decoder",))
     assert result["frozen"].transfer is not None and result["mean"].transfer is not None
     assert result["frozen"].transfer.fingerprint == result["mean"].transfer.fingerprint
@@ -176,8 +176,8 @@ def test_a_system_of_other_rates_is_finetuned_by_them_and_nothing_else_changes(r
 
 def test_a_table_rate_of_a_system_alone_is_for_the_sides_that_change(repository: Path) -> None:
     result = systems(pipeline(repository, RATES, "finetune={learning_rate: 0.001, embedding_learning_rate: null}"))
-    assert result["plain-same"].finetune.recipe.model_dump()["embedding_learning_rate_sides"] == ("decoder",)
-    assert result["plain"].finetune.recipe.embedding_learning_rate_sides == ()
+    assert result["plain-same"].finetune.stage.model_dump()["embedding_learning_rate_sides"] == ("decoder",)
+    assert result["plain"].finetune.stage.embedding_learning_rate_sides == ()
 
 
 WHAT = (
@@ -192,12 +192,12 @@ def test_what_a_system_trains_is_its_finetunings_alone(repository: Path) -> None
     rate = "finetune={learning_rate: 0.001, embedding_learning_rate: 0.004}"
     result = {name: steps.finetune for name, steps in systems(pipeline(repository, WHAT, rate)).items()}
     inputs = {name: {role: made.fingerprint for role, made in step.inputs.items()} for name, step in result.items()}
-    mean, rows, body = (result[name].recipe.model_dump() for name in ("mean", "rows", "body"))
+    mean, rows, body = (result[name].stage.model_dump() for name in ("mean", "rows", "body"))
     assert mean["training"]["train"] == "all" and mean["new_rows"] is None
     assert rows["training"] == {**mean["training"], "train": "new-rows"}
     assert (
         rows["new_rows"]
-        == result["held"].recipe.model_dump()["new_rows"]
+        == result["held"].stage.model_dump()["new_rows"]
         == {
             "sides": ("decoder",),
             "copy_shared_tokens": True,
@@ -207,7 +207,7 @@ def test_what_a_system_trains_is_its_finetunings_alone(repository: Path) -> None
     assert body["training"]["train"] == "body" and body["training"]["embedding_learning_rate"] is None
     assert body["embedding_learning_rate_sides"] == ("decoder",) and inputs["body"] == inputs["mean"]
     everywhere = systems(pipeline(repository, OLD_AND_NEW, "finetune={train: body, rare_tokens: {l2_to_init: 1}}"))
-    recipe = everywhere["plain"].finetune.recipe
+    recipe = everywhere["plain"].finetune.stage
     assert (recipe.training.train, recipe.embedding_learning_rate_sides, recipe.new_rows) == (
         "body",
         ("decoder",),
@@ -234,7 +234,7 @@ def test_a_measurement_next_to_the_task_changes_no_other_step(repository: Path) 
     for name, steps in plain.items():
         assert measured[name].evaluate.fingerprint == steps.evaluate.fingerprint
         assert steps.forgetting == {} and steps.intrinsic is None
-    settings = pipeline(repository).report.recipe.model_dump(mode="json")["settings"]
+    settings = pipeline(repository).report.stage.model_dump(mode="json")["settings"]
     assert settings["systems"][0].keys() <= {"name", "vocabulary", "initialiser", "pretraining"}, "without defaults"
 
 
@@ -244,14 +244,14 @@ def test_forgetting_is_measured_before_and_after_without_speed(repository: Path)
     before, after = (result["random"].forgetting[moment] for moment in ("upstream_before", "upstream_after"))
     assert before.inputs["model"] is made.models.pretrained and after.inputs["model"] is result["random"].finetune
     assert before.inputs["corpus"] is after.inputs["corpus"] is made.inputs.upstream_corpus
-    recipe = before.recipe.model_dump()
-    assert recipe == after.recipe.model_dump()
+    recipe = before.stage.model_dump()
+    assert recipe == after.stage.model_dump()
     assert recipe["speed"] is False and recipe["evaluation"]["calibration"] is False
     assert recipe["evaluation"]["test_sentences"] == 30
     as_on_the_task = pipeline(repository, *MEASURED, "evaluation={upstream_sentences: 30, metrics: [ROUGE-1]}")
     steps = systems(as_on_the_task)["random"]
     both = (steps.evaluate, steps.forgetting["upstream_after"])
-    task, upstream = (each.recipe.model_dump()["evaluation"] for each in both)
+    task, upstream = (each.stage.model_dump()["evaluation"] for each in both)
     assert {name for name in task if task[name] != upstream[name]} == {"test_sentences", "calibration"}
     assert before.fingerprint == result["plain"].forgetting["upstream_before"].fingerprint
     assert list(result["single"].forgetting) == ["upstream_after"], "it has no upstream model"
@@ -264,7 +264,7 @@ def test_intrinsic_quality_is_measured_on_what_the_transfer_is_given(repository:
     random = result["random"]
     assert random.intrinsic is not None and random.transfer is not None
     assert random.intrinsic.inputs == random.transfer.inputs
-    assert random.intrinsic.recipe.model_dump()["sample"] == {"tokens": 40, "seed": 1}
+    assert random.intrinsic.stage.model_dump()["sample"] == {"tokens": 40, "seed": 1}
     assert result["plain"].intrinsic is result["single"].intrinsic is None
 
 
@@ -321,4 +321,4 @@ def test_rare_tokens_and_counts_are_of_the_systems_that_have_them_alone(reposito
     assert changed == {"mean", "used"}
     made = result["used"].transfer
     assert made is not None
-    assert made.inputs["vocabulary/decoder"].recipe.model_dump()["settings"]["min_count"] == 3
+    assert made.inputs["vocabulary/decoder"].stage.model_dump()["settings"]["min_count"] == 3

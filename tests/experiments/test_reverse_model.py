@@ -17,7 +17,7 @@ from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
 from subgraft.orchestration.store.step import made_by
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.training import FinetuneRecipe, PretrainRecipe
+from subgraft.pipeline.stages.training import FinetuneStage, PretrainStage
 from subgraft.subwords.vocabulary.learn import learn
 from toy_steps import record_of
 from toys import (
@@ -64,16 +64,16 @@ def test_a_reverse_model_that_is_trained_here_exchanges_all_that_the_upstream_mo
     made = {steps.finetune.inputs["synthetic"] for steps in result.systems if "synthetic" in steps.finetune.inputs}
     first = {steps.embedding_warmup.inputs["synthetic"] for steps in result.systems if steps.embedding_warmup}
     assert len(made) == 1 and first == made, "systems and seeds share it"
-    (reverse,) = made_by(FinetuneRecipe, [next(iter(made)).inputs["model"]])
+    (reverse,) = made_by(FinetuneStage, [next(iter(made)).inputs["model"]])
     (pretrained,), (forward,) = (
-        made_by(PretrainRecipe, [step]) for step in (reverse.inputs["model"], result.models.pretrained)
+        made_by(PretrainStage, [step]) for step in (reverse.inputs["model"], result.models.pretrained)
     )
-    for recipe in (reverse.recipe, pretrained.recipe):
+    for recipe in (reverse.stage, pretrained.stage):
         assert (recipe.languages.source, recipe.languages.target) == ("de", "en")
-    assert pretrained.recipe.model == forward.recipe.model and pretrained.recipe.training == forward.recipe.training
+    assert pretrained.stage.model == forward.stage.model and pretrained.stage.training == forward.stage.training
     assert pretrained.inputs["encoder"] is forward.inputs["decoder"]
     assert pretrained.inputs["decoder"] is forward.inputs["encoder"]
-    assert (reverse.recipe.training.train, reverse.recipe.training.embedding_learning_rate) == ("all", None)
+    assert (reverse.stage.training.train, reverse.stage.training.embedding_learning_rate) == ("all", None)
 
 
 def test_text_is_translated_back_by_a_model_that_is_trained_here(tmp_path: Path) -> None:
@@ -92,8 +92,8 @@ def test_text_is_translated_back_by_a_model_that_is_trained_here(tmp_path: Path)
     assert summary["model"] == "finetune the reverse model"
     assert len(pairs) == summary["sizes"]["train"] and len(pairs) + summary["empty"] == LINES
     assert {target for _, target in pairs} <= set(german(LINES, 9)) and len({source for source, _ in pairs}) > 1
-    assert [step.stage.name for step in steps.synthetic_data] == ["pretrain", "finetune", "back-translated"]
-    (system,) = result.report.recipe.systems
+    assert [step.stage.stage_name for step in steps.synthetic_data] == ["pretrain", "finetune", "back-translated"]
+    (system,) = result.report.stage.systems
     assert {result.report.inputs[key] for key in system.inputs.synthetic_data} == set(steps.synthetic_data)
 
 
@@ -131,7 +131,7 @@ def test_a_model_that_learnt_no_direction_is_finetuned_in_both(tmp_path: Path) -
     result = pipeline(written(tmp_path, upstream=DENOISING), "model.family=mbart")
     steps = result.systems[0]
     assert steps.finetune.inputs["synthetic"].inputs["model"].inputs["model"] is result.models.pretrained
-    assert [step.stage.name for step in steps.synthetic_data] == ["finetune", "back-translated"], (
+    assert [step.stage.stage_name for step in steps.synthetic_data] == ["finetune", "back-translated"], (
         "pretraining is billed once"
     )
 
@@ -175,7 +175,7 @@ def test_a_reverse_model_that_marks_its_sources_may_be_finetuned_on_another_lang
     config = written(tmp_path, back_translation="{model: reverse}")
     record.write_text(json.dumps({"recipe": {"languages": {"source": "fr", "target": "en"}}}))
     made = pipeline(config).systems[0].finetune.inputs["synthetic"]
-    assert made.inputs["model"].stage.name == "checkpoint" and made.recipe.model == "reverse"  # type: ignore[attr-defined]
+    assert made.inputs["model"].stage.stage_name == "checkpoint" and made.stage.model == "reverse"  # type: ignore[attr-defined]
     record.write_text(json.dumps({"recipe": {"languages": {"source": "de", "target": "fr"}}}))
     with pytest.raises(UserError, match="a model from de to fr, but one from de to en is needed"):
         _ = pipeline(config).report

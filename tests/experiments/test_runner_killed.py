@@ -21,20 +21,25 @@ DRIVER = """
 import os, signal, sys, time
 from pathlib import Path
 from subgraft.config.runtime import Runtime
-from subgraft.config.settings_base import Settings
 from subgraft.orchestration.execution.runner import run
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages.stage import Stage
 
-class Recipe(Settings):
+class Counting(Stage):
+    stage_name = "count"
+    revision = 1
+
     steps: int = 60
 
-def count(recipe, inputs, out, context):
+    def run(self, inputs, out, context):
+        return count(self, out, context)
+
+def count(stage, out, context):
     checkpoint = context.work / "checkpoint"
     done = int(checkpoint.read_text()) if checkpoint.exists() else 0
     (context.work / f"began-at-{done}").touch()
-    while done < recipe.steps:
+    while done < stage.steps:
         done += 1
         time.sleep(0.1)
         (context.work / "new").write_text(str(done))
@@ -45,7 +50,7 @@ def count(recipe, inputs, out, context):
 
 def step():
     import killed_driver  # by its name, so that Ray's processes find the stage
-    return Step(Stage("count", 1, killed_driver.count), "counting", killed_driver.Recipe())
+    return Step(killed_driver.Counting(), "counting")
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs tests in the background ignores it

@@ -43,7 +43,7 @@ def test_static_embeddings_are_shared_by_the_systems_and_seeds_that_need_the_sam
 
 def test_they_are_as_wide_as_the_model_unless_configured_otherwise(tmp_path: Path) -> None:
     def dimensions(made: Experiment) -> int:
-        recipe = by_method(Pipeline(made, tmp_path))["focus"].static["decoder"].recipe
+        recipe = by_method(Pipeline(made, tmp_path))["focus"].static["decoder"].stage
         return int(recipe.settings.dimensions)  # type: ignore[attr-defined]
 
     made = experiment(tmp_path)
@@ -55,9 +55,9 @@ def test_they_are_as_wide_as_the_model_unless_configured_otherwise(tmp_path: Pat
 def test_each_side_has_its_own_and_the_report_bills_them(tmp_path: Path) -> None:
     pipeline = Pipeline(experiment(tmp_path, sides=("encoder", "decoder")), tmp_path)
     static = by_method(pipeline)["omp"].static
-    recipes = {side: step.recipe.side for side, step in static.items()}  # type: ignore[attr-defined]
+    recipes = {side: step.stage.side for side, step in static.items()}  # type: ignore[attr-defined]
     assert recipes == {"encoder": "source", "decoder": "target"}
-    reported, *_ = (system.inputs for system in pipeline.report.recipe.systems if system.name == "omp")
+    reported, *_ = (system.inputs for system in pipeline.report.stage.systems if system.name == "omp")
     for side, step in static.items():
         assert step.inputs["vocabulary"] is pipeline.vocabularies.downstream[side]
         assert pipeline.report.inputs[reported.static[side]].fingerprint == step.fingerprint

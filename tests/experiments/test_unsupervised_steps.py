@@ -19,9 +19,9 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.orchestration.estimates.workload import workload
 from subgraft.orchestration.store.step import Step, in_order, made_by
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
-from subgraft.pipeline.recipes.training import UnsupervisedRecipe
-from subgraft.pipeline.stages.chunked_translation import Search
+from subgraft.pipeline.compute.chunked_translation import Search
+from subgraft.pipeline.stages.corpora import BackTranslatedStage
+from subgraft.pipeline.stages.training import UnsupervisedStage
 from toy_steps import record_of
 from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer
 
@@ -56,8 +56,8 @@ def pipeline(config: Path, *changes: str) -> Pipeline:
     return Pipeline(load(config, Experiment, changes), config.parent)
 
 
-def rounds_of(step: Step) -> list[Step[UnsupervisedRecipe]]:
-    return made_by(UnsupervisedRecipe, in_order([step]))
+def rounds_of(step: Step) -> list[Step[UnsupervisedStage]]:
+    return made_by(UnsupervisedStage, in_order([step]))
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, Store]
     return finish(written(place), *PRETRAINED)
 
 
-def other_side(text: BackTranslatedRecipe) -> str:
+def other_side(text: BackTranslatedStage) -> str:
     return "source" if text.side == "target" else "target"
 
 
@@ -80,10 +80,10 @@ def test_a_round_translates_both_ways_and_trains_on_both(finished: tuple[Pipelin
         assert step.inputs["model"] is model and record_of(store, step).summary["steps"] == 3
         assert workload(store, step).updates == 3
         for role, side, way in (("synthetic", "target", ("en", "de")), ("synthetic/reversed", "source", ("de", "en"))):
-            text = step.input(role, BackTranslatedRecipe)
+            text = step.input(role, BackTranslatedStage)
             record, pairs = record_of(store, text), Corpus.open(store.path(text))
             assert text.inputs["model"] is model and record.inputs["model"]["fingerprint"] == model.fingerprint
-            assert record.summary["model"] == model.name and text.recipe.side == side
+            assert record.summary["model"] == model.name and text.stage.side == side
             assert pairs.languages == way and 0 < pairs.size("train") <= 8
             whole = list(Corpus.open(store.path(text.inputs["text"])).lines("train", side))
             assert {target for _, target in pairs.pairs("train")} <= set(whole)
@@ -101,13 +101,13 @@ def test_constrained_rounds_write_no_token_that_the_text_of_the_language_lacks(
     tokenizer = Bundle.load(store.path(result.models.pretrained)).decoder
     for step, constrained in ((first, True), (last, False)):
         for role in ("synthetic", "synthetic/reversed"):
-            text = step.input(role, BackTranslatedRecipe)
-            language = Corpus.open(store.path(text.inputs["text"])).lines("train", other_side(text.recipe))
+            text = step.input(role, BackTranslatedStage)
+            language = Corpus.open(store.path(text.inputs["text"])).lines("train", other_side(text.stage))
             own = {token for line in language for token in tokenizer.encode(line)}
             bundle = Bundle.load(store.path(text.inputs["model"]))
             search = Search(1, 1.0, tokens=frozenset(own) if constrained else None)
             lines = [target for _, target in Corpus.open(store.path(text)).pairs("train")]
-            written = search.translator(bundle, text.recipe.languages.reversed).with_probabilities(lines)
+            written = search.translator(bundle, text.stage.languages.reversed).with_probabilities(lines)
             # They are what the artifact has, and only the constrained ones are of the language alone.
             assert [output.text for output in written] == [
                 made for made, _ in Corpus.open(store.path(text)).pairs("train")
@@ -116,7 +116,7 @@ def test_constrained_rounds_write_no_token_that_the_text_of_the_language_lacks(
                 assert {token for output in written for token in output.tokens} <= own
                 assert len(own) < len(tokenizer) - 10 and record_of(store, text).summary["generated_tokens"] == len(own)
             else:
-                assert text.recipe.min_count is None and text.recipe.engine == "ctranslate2"
+                assert text.stage.min_count is None and text.stage.engine == "ctranslate2"
 
 
 @pytest.mark.parametrize("role", ["text", "model"])
@@ -135,7 +135,7 @@ def test_no_step_trains_on_the_pairs(finished: tuple[Pipeline, Store]) -> None:
     result, _ = finished
     corpus = result.inputs.downstream_corpus
     readers = [step for step in in_order([result.systems[0].finetune]) if corpus in step.inputs.values()]
-    assert {step.stage.name for step in readers} == {"text", "unsupervised"}
+    assert {step.stage.stage_name for step in readers} == {"text", "unsupervised"}
 
 
 def test_every_line_has_its_turn_before_any_comes_again() -> None:

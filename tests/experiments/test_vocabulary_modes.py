@@ -68,7 +68,7 @@ def test_each_mode_is_a_vocabulary_of_its_own_and_the_plain_one_is_as_it_was(tmp
     )
     result = {steps.system.name: steps for steps in made.systems}
     assert result["replaced"].finetune.fingerprint == plain.systems[0].finetune.fingerprint
-    adapted = [step for step in in_order([made.report]) if step.stage.name == "adapted-vocabulary"]
+    adapted = [step for step in in_order([made.report]) if step.stage.stage_name == "adapted-vocabulary"]
     assert {step.name for step in adapted} == {
         "vocabulary of the decoder, extended by corpus downstream",
         "vocabulary of the decoder, trimmed by corpus downstream",
@@ -86,9 +86,9 @@ def test_of_all_systems_by_the_downstream_setting_on_both_sides(tmp_path: Path) 
     more, replaced = (steps.transfer for steps in made.systems)
     assert more is not None and replaced is not None
     for name in ("encoder", "decoder"):
-        assert more.inputs[f"vocabulary/{name}"].stage.name == "adapted-vocabulary"
+        assert more.inputs[f"vocabulary/{name}"].stage.stage_name == "adapted-vocabulary"
         assert more.inputs[f"vocabulary/{name}"].inputs["vocabulary"] is made.vocabularies.upstream[name]
-        assert replaced.inputs[f"vocabulary/{name}"].stage.name == "vocabulary"
+        assert replaced.inputs[f"vocabulary/{name}"].stage.stage_name == "vocabulary"
     config = model_config(Store(tmp_path / "home"), more)
     assert config["decoder_vocab_size"] == 60 + 50, "the plan knows it before anything is made"
 

@@ -16,7 +16,7 @@ from subgraft.orchestration.estimates.estimate import estimates
 from subgraft.orchestration.execution.plan import make_plan
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline import stages
+from subgraft.pipeline.stages.embeddings import VocadtStage
 
 SYSTEMS = "systems=[{name: mean, initialiser: mean}, {name: adapted, initialiser: vocadt}]"
 
@@ -31,7 +31,7 @@ def systems(made: Pipeline) -> dict[tuple[str, int], SystemSteps]:
 
 
 def adapting(steps: SystemSteps) -> Step:
-    assert steps.distilled is not None and steps.distilled.stage is stages.VOCADT
+    assert steps.distilled is not None and isinstance(steps.distilled.stage, VocadtStage)
     return steps.distilled
 
 
@@ -57,8 +57,8 @@ def test_its_settings_are_in_no_other_fingerprint(repository: Path) -> None:
 def test_it_reads_as_many_pairs_as_the_finetuning(repository: Path) -> None:
     """Else the rows would know text that no other system of the comparison has."""
     step = adapting(systems(pipeline(repository, "finetune.max_train_examples=50"))["adapted", 1])
-    assert step.recipe.max_train_examples == 50  # type: ignore[attr-defined]
-    assert adapting(systems(pipeline(repository))["adapted", 1]).recipe.max_train_examples is None  # type: ignore[attr-defined]
+    assert step.stage.max_train_examples == 50  # type: ignore[attr-defined]
+    assert adapting(systems(pipeline(repository))["adapted", 1]).stage.max_train_examples is None  # type: ignore[attr-defined]
 
 
 def test_a_plan_estimates_a_weight_for_every_new_and_old_token(repository: Path, tmp_path: Path) -> None:

@@ -35,7 +35,9 @@ def checkpoint(place: Path) -> Path:
 def test_an_experiment_on_a_checkpoint_needs_no_upstream_text(tmp_path: Path) -> None:
     pipeline, store = finish(checkpoint(tmp_path))
     assert "upstream_corpus" not in pipeline.report.inputs
-    assert [step.name for step in in_order([pipeline.report]) if step.stage.name == "corpus"] == ["corpus downstream"]
+    assert [step.name for step in in_order([pipeline.report]) if step.stage.stage_name == "corpus"] == [
+        "corpus downstream"
+    ]
     report = (store.path(pipeline.report) / "report.md").read_text()
     assert "downstream" in report and "avg" in report
 

@@ -14,7 +14,7 @@ from subgraft.interfaces.cli import main
 from subgraft.orchestration.store.record import RECORD
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages import STAGES
+from subgraft.pipeline.stages.registry import STAGES
 from toys import german, publish_bert
 
 CONFIG = tiny(
@@ -92,7 +92,7 @@ def made(experiments: Mapping[Path, tuple[str, ...]]) -> dict[str, tuple[Store, 
     for config, changes in experiments.items():
         pipeline, store = finish(config, *changes)
         for step in in_order([pipeline.report]):
-            kinds.setdefault(step.stage.name, (store, step))
+            kinds.setdefault(step.stage.stage_name, (store, step))
     return kinds
 
 
@@ -116,7 +116,7 @@ def largest(artifact: Path) -> Path:
 @pytest.mark.slow
 def test_every_kind_is_named_put_aside_and_made_again(experiments: Mapping[Path, tuple[str, ...]]) -> None:
     kinds = made(experiments)
-    assert kinds.keys() == {stage.name for stage in STAGES} - ELSEWHERE
+    assert kinds.keys() == {stage.stage_name for stage in STAGES} - ELSEWHERE
     seed = random.SystemRandom().randrange(10**6)
     print(f"seed of the flips: {seed}")
     before = {}

@@ -20,19 +20,21 @@ MOUNT = 'mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && exec "$@"'
 PUBLISH = """
 import os, sys
 from pathlib import Path
-from types import SimpleNamespace
 import numpy as np
 from safetensors.numpy import save_file
 from subgraft.base.errors import OperationalError
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.config.settings_base import Settings
+from subgraft.pipeline.stages.stage import Stage
 
-class Recipe(Settings):
+class Written(Stage):
+    stage_name = "corpus"
+    revision = 1
+
     name: str
 
 def step(name):
-    return Step(SimpleNamespace(name="corpus", revision=1), name, Recipe(name=name))
+    return Step(Written(name=name), name)
 
 def by_python(out):
     (out / "large").write_bytes(os.urandom(4 << 20))

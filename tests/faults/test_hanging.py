@@ -19,16 +19,16 @@ from subgraft.orchestration.execution.runner import run
 from subgraft.orchestration.store.events import Observer, Warned
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Context, Json
+from toy_steps import ToyKind
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(600)]
 
 SECONDS = 10.0
 
 
-class Stopping(Recipe):
+class Stopping(Stage):
     """stops: where it is written down that a process has stopped once; it does no second time."""
 
     stops: str
@@ -56,14 +56,14 @@ def together(recipe: Stopping, inputs: Mapping[str, Path], out: Path, context: C
     return {"world": distributed.get_world_size()}
 
 
-def computing(recipe: Recipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def computing(recipe: Stage, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     """A library's call that lets no other thread of Python run."""
     begun = time.monotonic()
     math.factorial(4_000_000)
     return {"seconds": time.monotonic() - begun}
 
 
-ALONE, TOGETHER = Stage("alone", 1, alone), Stage("together", 1, together, distributed=True)
+ALONE, TOGETHER = ToyKind("alone", 1, alone), ToyKind("together", 1, together, distributed=True)
 
 
 class Warnings(Observer):
@@ -91,8 +91,8 @@ def _is_there(pid: int) -> bool:
 
 
 @pytest.mark.parametrize(("stage", "who"), [(ALONE, "its process"), (TOGETHER, "worker 1 of 2")], ids=["one", "group"])
-def test_what_hangs_is_named_and_ended_and_the_step_fails(stage: Stage, who: str, tmp_path: Path) -> None:
-    step = Step(stage, "hanging", Stopping(stops=str(tmp_path / "stopped")))
+def test_what_hangs_is_named_and_ended_and_the_step_fails(stage: ToyKind, who: str, tmp_path: Path) -> None:
+    step = Step(stage.of(Stopping(stops=str(tmp_path / "stopped"))), "hanging")
     store, warnings, begun = Store(tmp_path / "home"), Warnings(), time.monotonic()
     runtime = Runtime(workers=2 if stage.distributed else 1, heartbeat_timeout=SECONDS)
     with pytest.raises(OperationalError, match=f"{who} .*sent no heartbeat for 10 s and was killed") as caught:
@@ -107,8 +107,8 @@ def test_what_hangs_is_named_and_ended_and_the_step_fails(stage: Stage, who: str
 
 
 @pytest.mark.parametrize("stage", [ALONE, TOGETHER], ids=["one", "group"])
-def test_with_failures_allowed_it_carries_on_and_so_does_a_parallel_step(stage: Stage, tmp_path: Path) -> None:
-    hanging, parallel = (Step(stage, name, Stopping(stops=str(tmp_path / name))) for name in ("hanging", "parallel"))
+def test_with_failures_allowed_it_carries_on_and_so_does_a_parallel_step(stage: ToyKind, tmp_path: Path) -> None:
+    hanging, parallel = (Step(stage.of(Stopping(stops=str(tmp_path / name))), name) for name in ("hanging", "parallel"))
     (tmp_path / "parallel").touch()
     store, warnings = Store(tmp_path / "home"), Warnings()
     runtime = Runtime(workers=2 if stage.distributed else 1, heartbeat_timeout=SECONDS, max_failures=1)
@@ -119,7 +119,7 @@ def test_with_failures_allowed_it_carries_on_and_so_does_a_parallel_step(stage: 
 
 
 def test_what_computes_without_a_sign_is_left_alone(tmp_path: Path) -> None:
-    step = Step(Stage("computing", 1, computing), "computing", Stopping(stops=""))
+    step = Step(ToyKind("computing", 1, computing).of(Stopping(stops="")), "computing")
     store, warnings = Store(tmp_path / "home"), Warnings()
     records = run(store, [step], Runtime(heartbeat_timeout=SECONDS), [warnings])
     assert records[step.fingerprint].summary["seconds"] > 2 * SECONDS, "it was not silent for long enough"

@@ -19,12 +19,18 @@ from pathlib import Path
 from subgraft.base.errors import OperationalError
 from subgraft.orchestration.execution.runner import run
 from subgraft.config.runtime import Runtime
-from subgraft.config.settings_base import Settings
 from subgraft.pipeline.stages.stage import Stage
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 
-def take_memory(recipe, inputs, out, context):
+class Hungry(Stage):
+    stage_name = "wait"
+    revision = 1
+
+    def run(self, inputs, out, context):
+        return take_memory(context)
+
+def take_memory(context):
     (context.work / f"attempt-{len(list(context.work.glob('attempt-*')))}").touch()
     taken = []
     for _ in range(36):
@@ -37,7 +43,7 @@ if __name__ == "__main__":
     import hungry_driver  # by its name, so that Ray's processes find the stage
 
     store = Store(Path(sys.argv[1]))
-    step = Step(Stage("wait", 1, hungry_driver.take_memory), "hungry", Settings())
+    step = Step(hungry_driver.Hungry(), "hungry")
     try:
         run(store, [step], Runtime(max_failures=1))
     except OperationalError as error:

@@ -19,19 +19,21 @@ from subgraft.training.context import Json
 PROGRAM = """
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from subgraft.config.settings_base import Settings
+from subgraft.pipeline.stages.stage import Stage
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 
-class Recipe(Settings):
+class Written(Stage):
+    stage_name = "corpus"
+    revision = 1
+
     files: int
     size: int = 20_000
 
 def step(files):
     # Not a Stage, which comes with torch: many processes start here.
-    return Step(SimpleNamespace(name="corpus", revision=1), "everyday", Recipe(files=files))
+    return Step(Written(files=files), "everyday")
 
 def publish(home, files, name):
     def write(out):

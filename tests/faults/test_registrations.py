@@ -15,10 +15,9 @@ from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.model_registry import CANDIDATE, CHAMPION, Registry
 from subgraft.orchestration.tracking.server import Server
 from subgraft.orchestration.tracking.tracker import Tracker
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Json
-from toy_steps import nothing
+from toy_steps import ToyKind, nothing
 from tracking_servers import TrackingServer
 
 WRITERS = 16
@@ -27,14 +26,14 @@ IMPORTS = ["mlflow.store.tracking.sqlalchemy_store", "mlflow.store.model_registr
 MODEL = "crowded-en-de"
 
 
-class ToyRecipe(Recipe):
+class ToyStage(Stage):
     number: int
 
 
 def register_one(home: Path, uri: str | None, number: int, together: Barrier) -> None:
     """Register a small model of this process's own, at the same moment as all others."""
     store = Store(home)
-    step = Step(Stage("finetune", 1, nothing), f"finetune {number}", ToyRecipe(number=number))
+    step = Step(ToyKind("finetune", 1, nothing).of(ToyStage(number=number)), f"finetune {number}")
 
     def write(out: Path) -> dict[str, Json]:
         save_file({"w": np.full(3, number, np.float32)}, out / "model.safetensors")

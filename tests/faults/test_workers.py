@@ -21,9 +21,9 @@ from subgraft.orchestration.execution.cluster import cluster
 from subgraft.orchestration.execution.runner import run
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Context, Json
+from toy_steps import ToyKind
 from traced_training import EXAMPLES, TRACES, by_step, drawn, traced_pretraining
 
 pytestmark = pytest.mark.ray
@@ -127,7 +127,7 @@ def report_and_die(recipe: Failing, inputs: Mapping[str, Path], out: Path, conte
     return {"attempts": attempts + 1}
 
 
-class Failing(Recipe):
+class Failing(Stage):
     failures: int
 
 
@@ -148,8 +148,8 @@ SNAPSHOT_DAMAGE: tuple[Callable[[Path], object], ...] = (
 
 @pytest.mark.slow
 def test_what_ray_train_wrote_may_be_damaged_in_any_way(traces: Path, tmp_path: Path) -> None:
-    stage = Stage("report", 1, report_and_die, distributed=True)
-    step = Step(stage, "reporting", Failing(failures=len(SNAPSHOT_DAMAGE)))
+    stage = ToyKind("report", 1, report_and_die, distributed=True)
+    step = Step(stage.of(Failing(failures=len(SNAPSHOT_DAMAGE))), "reporting")
     store, runtime = Store(tmp_path / "home"), Runtime(zero_stage=0)
     for damage in SNAPSHOT_DAMAGE:
         with pytest.raises(OperationalError, match="a disk failed"):

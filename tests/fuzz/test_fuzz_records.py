@@ -24,13 +24,12 @@ from subgraft.orchestration.store.record import RECORD
 from subgraft.orchestration.store.step import Step, sha256_of
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.outbox import EndRun, Outbox, SetTags, StartRun
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
-from toy_steps import nothing
+from toy_steps import ToyKind, nothing
 
 pytestmark = pytest.mark.slow
 
-STEP = Step(Stage("corpus", 1, nothing), "corpus [everyday]", Recipe())
+STEP = Step(ToyKind("corpus", 1, nothing).of(Stage()), "corpus [everyday]")
 OPERATIONS = (
     StartRun("a", None, "demo", "name", {"b": "c"}, {"d": "1"}, 1),
     SetTags("a", {"e": "f"}),

@@ -54,7 +54,7 @@ from subgraft.config.experiment import Experiment
 from subgraft.experiments.pipeline import Pipeline
 
 config = Path(sys.argv[1])
-recipe = Pipeline(load(config, Experiment), config.parent).inputs.checkpoint.recipe
+recipe = Pipeline(load(config, Experiment), config.parent).inputs.checkpoint.stage
 print('{"digest": "%s", "model": "%s"}' % (recipe.digest, recipe.model))
 """
 

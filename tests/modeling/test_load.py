@@ -20,7 +20,7 @@ from subgraft.modeling.families import family_named
 from subgraft.modeling.inference.translate import Translator
 from subgraft.modeling.load import load_model, save_model
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.stages.transfer import transfer
+from subgraft.pipeline.compute.transfer import transfer
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import (

@@ -24,10 +24,10 @@ from subgraft.data.text.fields import pair_fields
 from subgraft.orchestration.execution.runner import run
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.pipeline.stages.stage import Stage
+from subgraft.pipeline.stages.training import PretrainStage
 from subgraft.training.context import Context, Json
+from toy_steps import ToyKind
 from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
 
 pytestmark = pytest.mark.ray
@@ -40,20 +40,20 @@ MIB = 1 << 20
 ROOM = 144 * MIB
 
 
-class Written(Recipe):
+class Written(Stage):
     """pairs: how many.  sentences: of each line."""
 
     pairs: int
     sentences: int
 
 
-class Side(Recipe):
+class Side(Stage):
     """side: of the model."""
 
     side: str
 
 
-class Watched(PretrainRecipe):
+class Watched(PretrainStage):
     """reports: a folder for the memory use of each worker."""
 
     reports: str
@@ -83,7 +83,7 @@ def train_watched(recipe: Watched, inputs: Mapping[str, Path], out: Path, contex
     import ray
     import torch.distributed as dist
 
-    from subgraft.pipeline.stages import pretrain
+    from subgraft.pipeline.compute import pretrain
 
     with peak_memory() as taken:
         summary = pretrain.run(recipe, inputs, out, context)
@@ -169,13 +169,13 @@ def test_a_corpus_larger_than_a_workers_memory_trains(cluster: Any, tmp_path: Pa
         reports=str(tmp_path / "reports"),
     )
     inputs = {
-        "corpus": Step(Stage("corpus", 1, write_corpus), "corpus", Written(pairs=68_000, sentences=36)),
+        "corpus": Step(ToyKind("corpus", 1, write_corpus).of(Written(pairs=68_000, sentences=36)), "corpus"),
         **{
-            side: Step(Stage("vocabulary", 1, write_vocabulary), f"vocabulary/{side}", Side(side=side))
+            side: Step(ToyKind("vocabulary", 1, write_vocabulary).of(Side(side=side)), f"vocabulary/{side}")
             for side in ("encoder", "decoder")
         },
     }
-    step = Step(Stage("pretrain", 1, train_watched, distributed=True), "pretrain", recipe, inputs)
+    step = Step(ToyKind("pretrain", 1, train_watched, distributed=True).of(recipe), "pretrain", inputs)
     store = Store(tmp_path / "home")
     records = run(store, [step], Runtime(workers=2, max_failures=0), address=cluster.address)
     workers = [json.loads((tmp_path / "reports" / f"{rank}.json").read_text()) for rank in range(2)]

@@ -23,7 +23,7 @@ from published_heads import HEADED, Headed
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.transformers import export_transformers
-from subgraft.pipeline.stages.transfer import transfer
+from subgraft.pipeline.compute.transfer import transfer
 from transformers_outputs import lines
 
 BEGIN = "<!-- Measured by tests/support/headed_table.py: -->"

@@ -1,11 +1,38 @@
-"""A stage that makes nothing, and what a store holds of a step that is in it."""
+"""Stages of tests, and what a store holds of a step that is in it."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Json
+
+
+@dataclass(frozen=True)
+class ToyKind:
+    """The name and revision of a test's stage, and the function that makes its artifact."""
+
+    name: str
+    revision: int
+    function: Callable[..., Mapping[str, Json]]
+    distributed: bool = False
+
+    def of(self, fields: Stage) -> Stage:
+        """The stage with these fields."""
+        properties: dict[str, Any] = {
+            "__module__": type(fields).__module__,
+            "stage_name": self.name,
+            "revision": self.revision,
+            "distributed": self.distributed,
+            "run": lambda *arguments: self.function(*arguments),
+        }
+        kind: type[Stage] = type(type(fields).__name__, (type(fields),), properties)
+        return kind.model_validate(fields.model_dump())
 
 
 def nothing(*arguments: object) -> dict[str, Json]:

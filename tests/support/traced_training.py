@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,8 +17,8 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.store.step import Step
-from subgraft.pipeline.recipes.training import PretrainRecipe
-from subgraft.pipeline.stages import PRETRAIN, pretrain
+from subgraft.pipeline.compute import pretrain
+from subgraft.pipeline.stages.training import PretrainStage
 from subgraft.training.context import Context, Json
 from subgraft.training.loop import Trainer
 from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData
@@ -49,18 +49,22 @@ class Drawn:
     examples: tuple[int, ...]
 
 
+class TracedPretrainStage(PretrainStage):
+    """A pretraining that writes down what it draws."""
+
+    stage_name: ClassVar[str] = "traced"
+
+    def run(self, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+        with _tracing(Path(os.environ[TRACES]) / str(os.getpid())):
+            return pretrain.run(self, inputs, out, context)
+
+
 def traced_pretraining(place: Path) -> Step:
     """The step, in a new folder, and whatever it needs."""
     place.mkdir()
     config = written(place, CONFIG)
     step = Pipeline(load(config, Experiment, []), place).models.pretrained
-    return replace(step, stage=replace(PRETRAIN, name="traced", run=run))
-
-
-def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
-    """The stage, traced."""
-    with _tracing(Path(os.environ[TRACES]) / str(os.getpid())):
-        return pretrain.run(recipe, inputs, out, context)
+    return replace(step, stage=TracedPretrainStage.model_validate(dict(step.stage)))
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of, language_code
 from subgraft.modeling.hub import read_config
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.stages.measurements import translator
+from subgraft.pipeline.compute.measurements import translator
 
 # Hard to cut: white space of all kinds, code points composed and not, scripts that no piece is of, marks and markup.
 ADVERSARIAL = (
@@ -134,7 +134,7 @@ def _forced(directory: Path, bundle: Bundle, checkpoint: Checkpoint) -> dict[str
 
 
 def _continued(directory: Path, bundle: Bundle, texts: Sequence[str]) -> tuple[int, int]:
-    from subgraft.pipeline.stages.continuation import continuer
+    from subgraft.pipeline.compute.continuation import continuer
 
     write = continuer(bundle, None, MeasurementSettings(beam=1), max_tokens=12)
     start = bundle.sequence_format(None).start

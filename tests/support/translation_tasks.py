@@ -16,8 +16,8 @@ from subgraft.data.synthetic_pairs import write_pairs
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import without_dropout
-from subgraft.pipeline.stages.back_translation import BothDirections
-from subgraft.pipeline.stages.models import with_context
+from subgraft.pipeline.compute.back_translation import BothDirections
+from subgraft.pipeline.compute.models import with_context
 from subgraft.training.objectives.objective import Request
 from subgraft.training.objectives.registry import directions_text, task_text, with_text
 from subgraft.training.objectives.translation import TaskPairs

@@ -18,8 +18,8 @@ from subgraft.config.training import FinetuneSettings, NamedPrecision, Precision
 from subgraft.data.sources.corpus_builder import build
 from subgraft.modeling import precision
 from subgraft.modeling.precision import MeasuredPrecision
-from subgraft.pipeline.recipes.training import FinetuneRecipe
-from subgraft.pipeline.stages.finetune import run
+from subgraft.pipeline.compute.finetune import run
+from subgraft.pipeline.stages.training import FinetuneStage
 from subgraft.training.auto_precision import PRECISION, describe_precision, with_named_precision
 from subgraft.training.context import Json
 from watched import KilledError, Watched
@@ -56,12 +56,12 @@ class Listening(Watched):
         self.warnings.append(line)
 
 
-def recipe(asked: Precision) -> FinetuneRecipe:
+def recipe(asked: Precision) -> FinetuneStage:
     training = FinetuneSettings(
         max_steps=STEPS, batch_size=300, max_length=40, learning_rate=0.01, warmup_steps=1, precision=asked,
         dev_sentences=2, select="last",
     )  # fmt: skip
-    return FinetuneRecipe(languages=LANGUAGES, training=training, seed=1)
+    return FinetuneStage(languages=LANGUAGES, training=training, seed=1)
 
 
 def finetune(inputs: dict[str, Path], out: Path, asked: Precision, context: Watched) -> dict[str, Json]:

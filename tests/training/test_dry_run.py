@@ -142,7 +142,7 @@ def _pretrain(place: Path, how: str) -> None:
     pretrained = Pipeline(load(place / "config.yaml", Experiment, changes), place).models.pretrained
     for step in in_order([pretrained]):
         if step is pretrained:
-            import subgraft.pipeline.stages.pretrain  # noqa: F401
+            import subgraft.pipeline.compute.pretrain  # noqa: F401
 
             pages = int(Path("/proc/self/statm").read_text().split()[0])
             limit = pages * resource.getpagesize() + HEADROOM

@@ -202,9 +202,9 @@ def test_adapters_are_trained_on_a_transferred_model(tmp_path: Path) -> None:
 
 def test_the_base_of_an_adapter_counts_in_a_recipe(tmp_path: Path) -> None:
     base, adapter, _ = _adapted("gpt2", tmp_path)
-    first = from_checkpoint("adapter", str(adapter), adapter).recipe.digest
-    assert from_checkpoint("adapter", str(adapter), adapter).recipe.digest == first
+    first = from_checkpoint("adapter", str(adapter), adapter).stage.digest
+    assert from_checkpoint("adapter", str(adapter), adapter).stage.digest == first
     weights = load_file(base / "model.safetensors")
     name = next(iter(weights))
     save_file({**weights, name: weights[name] + 1}, base / "model.safetensors", metadata={"format": "pt"})
-    assert from_checkpoint("adapter", str(adapter), adapter).recipe.digest != first
+    assert from_checkpoint("adapter", str(adapter), adapter).stage.digest != first

@@ -19,8 +19,8 @@ from subgraft.embeddings.initialisers.new_rows import save_matrices
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
-from subgraft.pipeline.recipes.training import FinetuneRecipe, FirstPhase, NewRows
-from subgraft.pipeline.stages.finetune import run
+from subgraft.pipeline.compute.finetune import run
+from subgraft.pipeline.stages.training import FinetuneStage, FirstPhase, NewRows
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -94,7 +94,7 @@ def finetune(
         warmup_steps=1,
         dev_sentences=2,
     )
-    recipe = FinetuneRecipe(
+    recipe = FinetuneStage(
         languages=LANGUAGES,
         training=training,
         seed=1,

@@ -13,8 +13,8 @@ from subgraft.config.training import FinetuneSettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
-from subgraft.pipeline.recipes.training import FinetuneRecipe, FirstPhase
-from subgraft.pipeline.stages.finetune import run
+from subgraft.pipeline.compute.finetune import run
+from subgraft.pipeline.stages.training import FinetuneStage, FirstPhase
 from subgraft.training.phases import copy_parameters, first_phase_parameters, join_outcomes, train_only
 from subgraft.training.progress import CurvePoint, Outcome
 from toys import bert2bert, cased_tokenizer, english, english_tokenizer, german, german_tokenizer, marian
@@ -37,12 +37,12 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {"model": place / "model", "corpus": place / "corpus"}
 
 
-def recipe(share: float) -> FinetuneRecipe:
+def recipe(share: float) -> FinetuneStage:
     training = FinetuneSettings(
         epochs=9, max_steps=STEPS, batch_size=300, max_length=40, learning_rate=0.01, warmup_steps=2, dev_sentences=3
     )
     phase = FirstPhase(share=share, sides=("decoder",))
-    return FinetuneRecipe(languages=LANGUAGES, training=training, seed=1, first_phase=phase)
+    return FinetuneStage(languages=LANGUAGES, training=training, seed=1, first_phase=phase)
 
 
 def finetune(

@@ -23,10 +23,15 @@ from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.tracker import Tracker
-from subgraft.pipeline import stages
-from subgraft.pipeline.recipes import allocations as recipes
-from subgraft.pipeline.recipes.corpora import CorpusRecipe
-from subgraft.pipeline.stages.allocations import table_folder
+from subgraft.pipeline.compute.allocations import table_folder
+from subgraft.pipeline.stages.allocations import (
+    AllocationReportStage,
+    AllocationStage,
+    CapacityStage,
+    CurveStage,
+    JointVocabularyStage,
+)
+from subgraft.pipeline.stages.corpora import CorpusStage
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_description import LANGUAGE_CODE
 
@@ -46,7 +51,7 @@ class AllocationPipeline:
         self._base = base.absolute()
 
     @cached_property
-    def corpora(self) -> dict[str, Step[CorpusRecipe]]:
+    def corpora(self) -> dict[str, Step[CorpusStage]]:
         """The corpus of each language. Raises UserError for a language without text."""
         self._require_codes()
         steps = {}
@@ -57,33 +62,31 @@ class AllocationPipeline:
                 require_corpus(resolved, ("train",), language, pairs=False, one_text=True)
             except UserError as error:
                 raise UserError(error.what, where=f"texts: {language}: {error.where}", hint=error.hint) from error
-            recipe = CorpusRecipe(
+            stage = CorpusStage(
                 identity=dict(resolved.identity()),
                 languages=single_language,
                 cleaning=self.settings.cleaning,
                 source=source,
                 base=self._base,
             )
-            steps[language] = Step(stages.CORPUS, f"corpus {language}", recipe)
+            steps[language] = Step(stage, f"corpus {language}")
         return steps
 
     @cached_property
-    def curves(self) -> dict[str, Step[recipes.CurveRecipe]]:
+    def curves(self) -> dict[str, Step[CurveStage]]:
         curves = self.settings.curves
-        recipe = recipes.CurveRecipe(kind=curves.kind, sizes=curves.grid, exact=curves.exact)
+        stage = CurveStage(kind=curves.kind, sizes=curves.grid, exact=curves.exact)
         return {
-            language: Step(stages.CURVE, f"curve {language}", recipe, {"corpus": corpus}, {"language": language})
+            language: Step(stage, f"curve {language}", {"corpus": corpus}, {"language": language})
             for language, corpus in self.corpora.items()
         }
 
     @cached_property
-    def allocations(self) -> dict[int, Step[recipes.AllocationRecipe]]:
+    def allocations(self) -> dict[int, Step[AllocationStage]]:
         settings = self.settings
         return {
             total: Step(
-                stages.ALLOCATION,
-                f"allocation {total}",
-                recipes.AllocationRecipe(
+                AllocationStage(
                     total=total,
                     language_exponent=settings.language_exponent,
                     capacity_exponent=settings.capacity_exponent,
@@ -91,13 +94,14 @@ class AllocationPipeline:
                     mask=settings.mask,
                     codes=self._codes,
                 ),
+                f"allocation {total}",
                 self.curves,
             )
             for total in settings.totals
         }
 
     @cached_property
-    def report(self) -> Step[recipes.AllocationReportRecipe]:
+    def report(self) -> Step[AllocationReportStage]:
         """The last step, which depends on all others."""
         capacities = {
             total: {name: self._capacity(name, step) for name, step in self.vocabularies(total).items()}
@@ -106,13 +110,13 @@ class AllocationPipeline:
         inputs: dict[str, Step] = {f"curve/{language}": step for language, step in self.curves.items()}
         inputs |= {f"allocation/{total}": step for total, step in self.allocations.items()}
         inputs |= {f"capacity/{name}": step for by_name in capacities.values() for name, step in by_name.items()}
-        recipe = recipes.AllocationReportRecipe(
+        stage = AllocationReportStage(
             name=self.settings.name,
             languages=tuple(self.curves),
             totals=self.settings.totals,
             compared={str(total): tuple(by_name) for total, by_name in capacities.items()},
         )
-        return Step(stages.ALLOCATION_REPORT, "report", recipe, inputs)
+        return Step(stage, "report", inputs)
 
     def _require_codes(self) -> None:
         invalid = [code for code in self.settings.sources if not LANGUAGE_CODE.fullmatch(code_token(code))]
@@ -134,7 +138,7 @@ class AllocationPipeline:
 
     def _joint(self, total: int) -> Step:
         settings = self.settings
-        recipe = recipes.JointVocabularyRecipe(
+        stage = JointVocabularyStage(
             kind=settings.curves.kind,
             size=total,
             lines=settings.baselines.joint_lines,
@@ -143,18 +147,18 @@ class AllocationPipeline:
             mask=settings.mask,
             codes=self._codes,
         )
-        return Step(stages.JOINT_VOCABULARY, f"joint vocabulary {total}", recipe, self.corpora)
+        return Step(stage, f"joint vocabulary {total}", self.corpora)
 
     def _capacity(self, name: str, vocabulary: Step | str) -> Step:
         title = f"capacity of {name.replace('/', ' ')}"
         if isinstance(vocabulary, Step):
-            return Step(stages.CAPACITY, title, recipes.CapacityRecipe(), {"vocabulary": vocabulary, **self.corpora})
+            return Step(CapacityStage(), title, {"vocabulary": vocabulary, **self.corpora})
         path = self._base / vocabulary
         if not path.is_dir():
             hint = "Give the directory of a vocabulary or a model."
             raise UserError("no such directory", where=f"baselines.vocabularies.{name}: {path}", hint=hint)
-        recipe = recipes.CapacityRecipe(digest=vocabulary_digest(Tokenizer.load(path)), place=path)
-        return Step(stages.CAPACITY, title, recipe, self.corpora)
+        stage = CapacityStage(digest=vocabulary_digest(Tokenizer.load(path)), place=path)
+        return Step(stage, title, self.corpora)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The systems of an experiment as the report's recipe names them, and as runs of MLflow."""
+"""The systems of an experiment as the report's stage names them, and as runs of MLflow."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from subgraft.config.settings_base import VocabularyMode
 from subgraft.orchestration.store.step import Step, in_order, made_by
 from subgraft.orchestration.tracking.payloads import CORPUS, TEST, TRAINED, UPSTREAM_AFTER
 from subgraft.orchestration.tracking.tracker import SystemRun
-from subgraft.pipeline.recipes.evaluation import Design, ReportedSystem, ReportRecipe, SystemInputs
-from subgraft.pipeline.recipes.training import TrainedRecipe
+from subgraft.pipeline.stages.evaluation import Design, ReportedSystem, ReportStage, SystemInputs
+from subgraft.pipeline.stages.training import TrainedStage
 
 if TYPE_CHECKING:
     from subgraft.config.experiment import Experiment
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from subgraft.experiments.steps.system import SystemSteps
 
 
-def manifest(experiment: Experiment, systems: Sequence[SystemSteps]) -> tuple[ReportRecipe, Mapping[str, Step]]:
-    """The report's recipe, and the steps of the systems by the keys under which the recipe refers to them."""
+def manifest(experiment: Experiment, systems: Sequence[SystemSteps]) -> tuple[ReportStage, Mapping[str, Step]]:
+    """The report's stage, and the steps of the systems by the keys under which the stage refers to them."""
     keys = _Keys()
     reported = tuple(
         ReportedSystem(
@@ -39,7 +39,7 @@ def manifest(experiment: Experiment, systems: Sequence[SystemSteps]) -> tuple[Re
         for system in experiment.systems
         if system.vocabulary == "upstream" and system.pretraining == "plain"
     )
-    recipe = ReportRecipe(
+    stage = ReportStage(
         name=experiment.name,
         languages=experiment.languages,
         upstream=experiment.upstream.corpus,
@@ -55,7 +55,7 @@ def manifest(experiment: Experiment, systems: Sequence[SystemSteps]) -> tuple[Re
             "systems": [system.model_dump(mode="json", exclude_defaults=True) for system in experiment.systems],
         },
     )
-    return recipe, keys.steps
+    return stage, keys.steps
 
 
 class _Keys:
@@ -89,7 +89,7 @@ def _inputs(steps: SystemSteps, keys: _Keys) -> SystemInputs:
         embedding_warmup=key("embedding_warmup", steps.embedding_warmup),
         multitask=key("multitask", steps.multitask),
         by_sentence=key("by_sentence", steps.by_sentence),
-        synthetic_data=tuple(keys.of(step, f"{step.stage.name}/text/{owner}") for step in steps.synthetic_data),
+        synthetic_data=tuple(keys.of(step, f"{step.stage.stage_name}/text/{owner}") for step in steps.synthetic_data),
         upstream_before=key("upstream_before", forgetting.get("upstream_before")),
         upstream_after=key("upstream_after", forgetting.get("upstream_after")),
         intrinsic=key("intrinsic", steps.intrinsic),
@@ -103,8 +103,8 @@ def _zero_shot(steps: SystemSteps, experiment: Experiment) -> tuple[str, ...]:
     """The directions for which no step behind a system was trained on pairs of the two languages, in either order."""
     trained = {
         frozenset((languages.source, languages.target))
-        for step in made_by(TrainedRecipe, in_order([steps.finetune]))
-        for languages in step.recipe.pairs_between
+        for step in made_by(TrainedStage, in_order([steps.finetune]))
+        for languages in step.stage.pairs_between
     }
     return tuple(
         direction.name
@@ -195,7 +195,7 @@ def system_runs(systems: Sequence[SystemSteps]) -> list[SystemRun]:
 
 
 def _settings(steps: SystemSteps) -> dict[str, Any]:
-    """The system's settings, and the recipes of its training, its vocabulary and its new rows."""
+    """The system's settings, and the stages of its training, its vocabulary and its new rows."""
     steps_by_role: dict[str, Step | None] = {
         "generator": steps.generator,
         "transfer": steps.transfer,
@@ -208,9 +208,9 @@ def _settings(steps: SystemSteps) -> dict[str, Any]:
     return {
         **steps.system.model_dump(mode="json", exclude={"name"}),
         "seed": steps.seed,
-        "finetune": steps.finetune.recipe.training.model_dump(mode="json"),
-        TEST: steps.evaluate.recipe.evaluation.model_dump(mode="json"),
-        **{role: step.recipe.model_dump(mode="json") for role, step in steps_by_role.items() if step},
+        "finetune": steps.finetune.stage.training.model_dump(mode="json"),
+        TEST: steps.evaluate.stage.evaluation.model_dump(mode="json"),
+        **{role: step.stage.model_dump(mode="json") for role, step in steps_by_role.items() if step},
     }
 
 
@@ -234,4 +234,4 @@ def _parts(steps: SystemSteps) -> dict[str, Step]:
 
 def _corpora(steps: SystemSteps) -> list[Step]:
     """The corpora that the finetuning reads, without synthetic text."""
-    return [step for step in steps.finetune.inputs.values() if step.stage.name == CORPUS]
+    return [step for step in steps.finetune.inputs.values() if step.stage.stage_name == CORPUS]

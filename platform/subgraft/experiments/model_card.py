@@ -24,9 +24,9 @@ from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import A, Step, in_order, made_by
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.promotion import DECODING, ON_DEV, SELECTED_BY, TARGET_LANGUAGE
-from subgraft.pipeline.recipes.corpora import CorpusRecipe, TextRecipe
-from subgraft.pipeline.recipes.models import CheckpointRecipe
-from subgraft.pipeline.recipes.vocabularies import AdaptedVocabularyRecipe, VocabularyRecipe
+from subgraft.pipeline.stages.corpora import CorpusStage, TextStage
+from subgraft.pipeline.stages.models import CheckpointStage
+from subgraft.pipeline.stages.vocabularies import AdaptedVocabularyStage, VocabularyStage
 from subgraft.training.progress import SelectedWeights
 
 
@@ -106,7 +106,7 @@ class SelectedModel:
     @property
     def _base_model(self) -> str | None:
         """The hub id of the checkpoint, if there is one."""
-        checkpoints = (step.recipe.model for step, _ in self._made_by(CheckpointRecipe))
+        checkpoints = (step.stage.model for step, _ in self._made_by(CheckpointStage))
         return next((model.partition("@")[0] for model in checkpoints if not Path(model).is_dir()), None)
 
     def _front_matter(self) -> Iterator[str]:
@@ -180,30 +180,30 @@ class SelectedModel:
     def _data(self) -> Iterator[str]:
         yield "## Data\n"
         rows: list[tuple[str, ...]] = []
-        for step, record in self._made_by(CorpusRecipe):
-            recipe = step.recipe
+        for step, record in self._made_by(CorpusStage):
+            stage = step.stage
             sizes = record.summary.get("sizes", {}) if record else {}
             split_sizes = ", ".join(f"{split} {count(size)}" for split, size in sizes.items()) or MISSING
-            rows.append((step.name, recipe.codes, split_sizes, "; ".join(licences(recipe.identity)), _digest(record)))
+            rows.append((step.name, stage.codes, split_sizes, "; ".join(licences(stage.identity)), _digest(record)))
         rows += self._text_rows()
         yield _table(("corpus", "languages", "segments", "licence", "SHA-256 of the cleaned text"), rows)
 
     def _text_rows(self) -> Iterator[tuple[str, ...]]:
         """Rows of the monolingual text, by side."""
-        for step, record in self._made_by(TextRecipe):
-            for side, identities in step.recipe.identities.items():
+        for step, record in self._made_by(TextStage):
+            for side, identities in step.stage.identities.items():
                 lines = f"train {count(record.summary[side]['kept'])}" if record else MISSING
                 names = dict.fromkeys(name for identity in identities for name in licences(identity))
-                language = getattr(step.recipe.languages, side)
+                language = getattr(step.stage.languages, side)
                 yield f"{step.name}, {side}", language, lines, "; ".join(names), _digest(record)
 
     def _vocabularies(self) -> Iterator[str]:
         yield "## Vocabulary\n"
         rows: list[tuple[str, ...]] = []
-        for step, record in self._made_by(VocabularyRecipe):
+        for step, record in self._made_by(VocabularyStage):
             size = count(int(record.summary["size"])) if record else MISSING
-            rows.append((step.name, step.recipe.settings.kind, size, _digest(record)))
-        for adapted, record in self._made_by(AdaptedVocabularyRecipe):
+            rows.append((step.name, step.stage.settings.kind, size, _digest(record)))
+        for adapted, record in self._made_by(AdaptedVocabularyStage):
             size = count(int(record.summary["size"])) if record else MISSING
             rows.append((adapted.name, "as upstream", size, _digest(record)))
         yield _table(("vocabulary", "kind", "entries", "SHA-256"), rows)
@@ -228,8 +228,8 @@ class SelectedModel:
     def _steps(self) -> list[tuple[Step, Record | None]]:
         return [(step, self.records.get(step.fingerprint)) for step in self._in_order()]
 
-    def _made_by(self, recipe: type[A]) -> list[tuple[Step[A], Record | None]]:
-        return [(step, self.records.get(step.fingerprint)) for step in made_by(recipe, self._in_order())]
+    def _made_by(self, stage: type[A]) -> list[tuple[Step[A], Record | None]]:
+        return [(step, self.records.get(step.fingerprint)) for step in made_by(stage, self._in_order())]
 
     def _in_order(self) -> list[Step]:
         return in_order([self.steps.finetune, self.steps.evaluate])

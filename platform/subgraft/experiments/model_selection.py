@@ -9,7 +9,7 @@ from subgraft.evaluation.reporting.numbers import fixed
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.training import FinetuneRecipe
+from subgraft.pipeline.stages.training import FinetuneStage
 from subgraft.training.progress import SelectedWeights, selected_weights
 
 
@@ -26,8 +26,8 @@ class Finetuned:
 
     @classmethod
     def read(cls, steps: SystemSteps, store: Store) -> Finetuned:
-        def selected(step: Step[FinetuneRecipe]) -> SelectedWeights:
-            return selected_weights(store.path(step), step.recipe.training.select)
+        def selected(step: Step[FinetuneStage]) -> SelectedWeights:
+            return selected_weights(store.path(step), step.stage.training.select)
 
         previous = steps.multitask or steps.by_sentence
         return cls(steps, selected(steps.finetune), previous is not None and selected(previous).step > 0)

@@ -1,4 +1,4 @@
-"""An experiment as steps, each a stage with a recipe and inputs. Systems share all steps that they have in common."""
+"""An experiment as steps, each a stage with inputs. Systems share all steps that they have in common."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ from subgraft.experiments.steps.models import (
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.experiments.steps.vocabularies import VocabularySteps
 from subgraft.orchestration.store.step import Step
-from subgraft.pipeline import stages
-from subgraft.pipeline.recipes.evaluation import ReportRecipe
-from subgraft.pipeline.recipes.models import TransferRecipe
-from subgraft.pipeline.recipes.training import FinetuneRecipe, FirstPhase, NewRows
+from subgraft.pipeline.stages.evaluation import ReportStage
+from subgraft.pipeline.stages.models import TransferStage
+from subgraft.pipeline.stages.training import FinetuneStage, FirstPhase, NewRows
 
 
 class Pipeline:
@@ -67,7 +66,7 @@ class Pipeline:
         return tuple(self.system(system, seed) for system in self.experiment.systems for seed in self.experiment.seeds)
 
     @cached_property
-    def report(self) -> Step[ReportRecipe]:
+    def report(self) -> Step[ReportStage]:
         """The last step, which depends on all others."""
         inputs = {
             **({"upstream_corpus": self.inputs.upstream_corpus} if self.experiment.upstream.corpus else {}),
@@ -77,8 +76,8 @@ class Pipeline:
             "gap": self.evaluation.gap,
         }
         inputs |= {"text": self.inputs.text} if self.inputs.text else {}
-        recipe, system_inputs = manifest(self.experiment, self.systems)
-        return Step(stages.REPORT, "report", recipe, {**inputs, **system_inputs})
+        stage, system_inputs = manifest(self.experiment, self.systems)
+        return Step(stage, "report", {**inputs, **system_inputs})
 
     def generator_of(self, system: System) -> Step | None:
         """The generator that a system needs; it does not depend on the task."""
@@ -103,7 +102,7 @@ class Pipeline:
             )
         multitask = self.multitask.training(system, seed, prepared)
         if multitask is not None and system.multitask == "alone":
-            finetune: Step[FinetuneRecipe] = multitask
+            finetune: Step[FinetuneStage] = multitask
         else:
             finetune = self._finetune(system, seed, multitask or prepared, full_model)
             if system.context is not None:
@@ -116,8 +115,8 @@ class Pipeline:
         seed: int,
         model: Step,
         generator: Step | None,
-        transfer: Step[TransferRecipe] | None,
-        finetune: Step[FinetuneRecipe],
+        transfer: Step[TransferStage] | None,
+        finetune: Step[FinetuneStage],
     ) -> SystemSteps:
         """The steps of a system with its evaluations; `model` is the one before any transfer."""
         pretrained = None if system.pretraining == "none" else model
@@ -139,14 +138,14 @@ class Pipeline:
             self.evaluation.seen(finetune),
         )
 
-    def _in_context(self, system: System, seed: int, by_sentence: Step, upstream: Step) -> Step[FinetuneRecipe]:
+    def _in_context(self, system: System, seed: int, by_sentence: Step, upstream: Step) -> Step[FinetuneStage]:
         """Finetune a finetuned model again, with the preceding sentences."""
         model = context_step(self.experiment, system, seed, by_sentence)
         return self._finetune(system, seed, model, upstream, in_context=True)
 
     def _finetune(
         self, system: System, seed: int, prepared: Step, upstream: Step, *, in_context: bool = False
-    ) -> Step[FinetuneRecipe]:
+    ) -> Step[FinetuneStage]:
         """Finetune `prepared`, which has the system's vocabulary; `upstream` is the model before the transfer.
 
         in_context: whether a system with context reads it in this training.
@@ -158,7 +157,7 @@ class Pipeline:
         new_rows = NewRows(sides=sides, copy_shared_tokens=system.copy_shared_tokens) if needs_new_rows else None
         directions = experiment.trained_on(system)
         languages = [direction.languages for direction in directions] or [experiment.languages]
-        recipe = FinetuneRecipe(
+        stage = FinetuneStage(
             languages=languages[0],
             training=training,
             seed=seed,
@@ -175,14 +174,14 @@ class Pipeline:
         )
         corpora: dict[str, Step] = {"corpus": self.inputs.downstream_corpus}
         corpora |= {
-            recipe.corpus_of(direction.name): self.inputs.direction_corpora[direction.name] for direction in directions
+            stage.corpus_of(direction.name): self.inputs.direction_corpora[direction.name] for direction in directions
         }
         inputs = {"model": prepared, **corpora}
         inputs |= {"upstream": upstream} if system.tie_to_sources or new_rows else {}
         inputs |= self.additional_text.inputs_for(system, system.text)
         labels = {"system": system.name, "seed": str(seed)}
         name = f"finetune {system.name} seed {seed}" + (", by sentence" if by_sentence else "")
-        return with_engine(Step(stages.FINETUNE, name, recipe, inputs, labels))
+        return with_engine(Step(stage, name, inputs, labels))
 
 
 def _first_phase(system: System, sides: tuple[SideName, ...]) -> FirstPhase | None:

@@ -19,9 +19,9 @@ from subgraft.data.text.fields import text_places
 from subgraft.experiments.steps.system import SIDES
 from subgraft.orchestration.estimates.workload import known_tokenizer
 from subgraft.orchestration.store.step import made_by
-from subgraft.pipeline.recipes.corpora import CorpusRecipe
-from subgraft.pipeline.recipes.models import TransferRecipe
-from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
+from subgraft.pipeline.stages.corpora import CorpusStage
+from subgraft.pipeline.stages.models import TransferStage
+from subgraft.pipeline.stages.vocabularies import VocabularyStage
 from subgraft.subwords.vocabulary.lost_text import lost_text
 from subgraft.subwords.vocabulary.spelling import spelling, unknown_characters
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -30,14 +30,13 @@ if TYPE_CHECKING:
     from subgraft.config.comparison import Comparison
     from subgraft.orchestration.store.step import Step
     from subgraft.orchestration.store.store import Store
-    from subgraft.pipeline.recipes.corpora import CorpusRecipe
 
 
 # The number of training pairs, evenly spaced, on which a vocabulary is tested.
 SAMPLE = 2000
 
 
-def unknown_tokens(store: Store, pretrained: Step, corpus: Step[CorpusRecipe]) -> list[str]:
+def unknown_tokens(store: Store, pretrained: Step, corpus: Step[CorpusStage]) -> list[str]:
     """A line for each side of the upstream model, whether that is a checkpoint or pretrained here.
 
     There is none for a vocabulary that is not learnt yet, and none at all if the task's text is not on this machine.
@@ -49,15 +48,15 @@ def unknown_tokens(store: Store, pretrained: Step, corpus: Step[CorpusRecipe]) -
     ]
 
 
-def lost_lines(store: Store, corpus: Step[CorpusRecipe], steps: Iterable[Step]) -> list[str]:
+def lost_lines(store: Store, corpus: Step[CorpusStage], steps: Iterable[Step]) -> list[str]:
     """A line for each vocabulary of a transfer that loses text of the task which the model's own gives back.
 
     There is none for a vocabulary that is not learnt yet, and none at all if the task's text is not on this machine.
     """
     changes = {
         (side, old.digest, new.digest): (old, new)
-        for step in made_by(TransferRecipe, steps)
-        for side in step.recipe.sides
+        for step in made_by(TransferStage, steps)
+        for side in step.stage.sides
         if (old := known_tokenizer(store, step.inputs["model"], side))
         and (new := known_tokenizer(store, step, side))
         and old.digest != new.digest
@@ -71,21 +70,21 @@ def lost_lines(store: Store, corpus: Step[CorpusRecipe], steps: Iterable[Step]) 
     return [loss for loss in losses if loss]
 
 
-def _texts(store: Store, corpus: Step[CorpusRecipe]) -> dict[SideName, Sequence[str]]:
+def _texts(store: Store, corpus: Step[CorpusStage]) -> dict[SideName, Sequence[str]]:
     """A sample of the training text of each side; of one text, of the decoder."""
     pairs = list(_sample(store, corpus))
     columns = list(zip(*pairs, strict=True))
     return dict(zip(SIDES if len(columns) > 1 else ("decoder",), columns, strict=True)) if pairs else {}
 
 
-def _sample(store: Store, corpus: Step[CorpusRecipe]) -> Iterator[tuple[str, ...]]:
+def _sample(store: Store, corpus: Step[CorpusStage]) -> Iterator[tuple[str, ...]]:
     """Pairs of the training text, from the store if it is there, else uncleaned from its files."""
     if store.find(corpus) is not None:
         text = Corpus.open(store.path(corpus))
         segments = zip(text.lines("train", text.text_of("decoder"))) if text.monolingual else text.pairs("train")
         return islice(segments, 0, None, max(1, text.size("train") // SAMPLE))
-    recipe = corpus.recipe
-    source = resolve(recipe.source, recipe.languages, recipe.base, pairing=pairing(recipe.questions))
+    stage = corpus.stage
+    source = resolve(stage.source, stage.languages, stage.base, pairing=pairing(stage.questions))
     if not source.on_disk:
         return iter(())
     # A segment's other cells are labels, or its position in a document.
@@ -120,10 +119,10 @@ def oversized_vocabularies(store: Store, steps: Iterable[Step]) -> list[str]:
     None for a vocabulary whose text is neither in the store nor on this machine, or has several sources.
     """
     lines = []
-    for step in made_by(VocabularyRecipe, steps):
-        size = step.recipe.settings.size
+    for step in made_by(VocabularyStage, steps):
+        size = step.stage.settings.size
         corpora = [source for role, source in step.inputs.items() if role != "model"]
-        has_one_corpus = len(corpora) == 1 and isinstance(corpora[0].recipe, CorpusRecipe)
+        has_one_corpus = len(corpora) == 1 and isinstance(corpora[0].stage, CorpusStage)
         max_pieces = _max_pieces(_text(store, step), size) if has_one_corpus else None
         if max_pieces is not None:
             lines.append(
@@ -159,17 +158,17 @@ def _max_pieces(lines: Iterable[str], size: int) -> int | None:
     return len(pieces) + OTHER_PIECES if words else None
 
 
-def _text(store: Store, step: Step[VocabularyRecipe]) -> Iterator[str]:
+def _text(store: Store, step: Step[VocabularyStage]) -> Iterator[str]:
     """The lines that the vocabulary is learnt from, as far as they can be read now."""
-    corpus, side = step.input("corpus", CorpusRecipe), step.recipe.side
+    corpus, side = step.input("corpus", CorpusStage), step.stage.side
     if store.find(corpus) is not None:
         text = Corpus.open(store.path(corpus))
         if text.is_pair and not text.monolingual:
             return chain.from_iterable(_of_side(pair, side) for pair in text.pairs("train"))
         return iter(()) if not text.monolingual else text.lines("train", text.text_of("decoder"))
-    recipe = corpus.recipe
-    source = resolve(recipe.source, recipe.languages, recipe.base, pairing=pairing(recipe.questions))
-    if not source.on_disk or recipe.languages is None:
+    stage = corpus.stage
+    source = resolve(stage.source, stage.languages, stage.base, pairing=pairing(stage.questions))
+    if not source.on_disk or stage.languages is None:
         return iter(())
     return chain.from_iterable(_of_side(cells, side) for cells in source.read("train"))
 

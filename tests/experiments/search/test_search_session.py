@@ -221,7 +221,7 @@ def test_what_trials_made_is_not_surplus(place: Path) -> None:
         ledger.note(TrialResult(number, {"kd_weight": weight, "vocabulary_size": 70}, "finished"))
     steps = last_trial_steps(home, experiment, place)
     mine = {step.fingerprint for step in steps}
-    assert {step.stage.name for step in steps} == {"finetune", "evaluate"} and len(mine) == 4
+    assert {step.stage.stage_name for step in steps} == {"finetune", "evaluate"} and len(mine) == 4
     assert mine <= needed(place / "config.yaml", [])
     assert not mine <= needed(place / "config.yaml", ["search=null"])
 

@@ -31,7 +31,7 @@ from subgraft.experiments.search.space import (
 from subgraft.experiments.search.trial_results import TrialResult, Value
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
+from subgraft.pipeline.stages.evaluation import EvaluateStage
 from subgraft.training.context import Json
 from subgraft.training.progress import CURVE
 
@@ -49,7 +49,7 @@ def pipeline(config: Path) -> Pipeline:
 def made(pipeline: Pipeline, number: int, **values: Value) -> dict[str, str]:
     """The steps of a trial, by fingerprint."""
     steps = trial_steps(pipeline, TrialResult(number, values))
-    return {step.fingerprint: step.stage.name for step in in_order(steps.targets)}
+    return {step.fingerprint: step.stage.stage_name for step in in_order(steps.targets)}
 
 
 @pytest.mark.parametrize(("kind", "asked"), [("avg", {"initialiser", "vocabulary_size"}), ("patt", None)])
@@ -105,8 +105,8 @@ def test_equal_trials_are_the_same_steps_and_others_share_what_they_can(pipeline
 
 def test_a_trial_has_no_part_in_the_test_set(pipeline: Pipeline) -> None:
     steps = trial_steps(pipeline, TrialResult(1, {}))
-    (measured,) = [step for step in in_order(steps.targets) if step.stage.name == "evaluate"]
-    assert measured.recipe.model_dump()["split"] == "dev"
+    (measured,) = [step for step in in_order(steps.targets) if step.stage.stage_name == "evaluate"]
+    assert measured.stage.model_dump()["split"] == "dev"
     assert steps.finetune.fingerprint == pipeline.systems[-1].finetune.fingerprint, "a run finds it again"
 
 
@@ -135,8 +135,8 @@ def test_speed_is_measured_as_the_run_evaluates(config: Path) -> None:
     both = "search.objectives=[dev_bleu, sentences_per_second]"
     pipeline = Pipeline(load(config, Experiment, [settings, both]), config.parent)
     speed = trial_steps(pipeline, TrialResult(1, {"initialiser": "avg"})).speed
-    assert speed is not None and isinstance(speed.recipe, EvaluateRecipe)
-    measured = speed.recipe.evaluation.model_dump()
+    assert speed is not None and isinstance(speed.stage, EvaluateStage)
+    measured = speed.stage.evaluation.model_dump()
     asked = pipeline.experiment.evaluation.measurement.model_dump()
     assert measured == {**asked, "test_sentences": 9, "calibration": False}
 

@@ -9,13 +9,12 @@ from subgraft.config.training import FinetuneSettings
 from subgraft.experiments.search.tuning import Watcher
 from subgraft.orchestration.store.events import Metrics, Progress, Warned
 from subgraft.orchestration.store.step import Step
-from subgraft.pipeline.recipes.training import FinetuneRecipe, TrainedRecipe
-from subgraft.pipeline.stages import FINETUNE, PRETRAIN
+from subgraft.pipeline.stages.training import FinetuneStage, TrainedStage
 
 TRAINING = FinetuneSettings(max_steps=30, batch_size=10, learning_rate=0.1, warmup_steps=1)
 LANGUAGES = Languages(source="en", target="de")
-TUNED = Step(FINETUNE, "finetune", FinetuneRecipe(languages=LANGUAGES, training=TRAINING, seed=1))
-PRETRAINED = Step(PRETRAIN, "pretrain", TrainedRecipe(training=TRAINING, seed=1))
+TUNED = Step(FinetuneStage(languages=LANGUAGES, training=TRAINING, seed=1), "finetune")
+PRETRAINED = Step(TrainedStage(training=TRAINING, seed=1), "pretrain")
 
 
 def test_dev_scores_of_the_finetuning_are_reported_but_the_first_and_the_last() -> None:

@@ -18,7 +18,7 @@ from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import ConditionalModel, conditioned
 from subgraft.modeling.families import count_parameters
-from subgraft.pipeline.stages.transfer import transfer_bundle
+from subgraft.pipeline.compute.transfer import transfer_bundle
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.training.objectives.conditioned import (
     SourcedBatch,

@@ -37,8 +37,8 @@ from subgraft.modeling.exporting.ctranslate2 import NOTEWORTHY, QUANTIZATIONS, T
 from subgraft.modeling.families import family_of
 from subgraft.modeling.inference.ctranslate2_directory import SETTINGS, ExportedModel, is_exported, token_names
 from subgraft.modeling.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator
-from subgraft.pipeline.stages.continuation import continuer
-from subgraft.pipeline.stages.measurements import translator
+from subgraft.pipeline.compute.continuation import continuer
+from subgraft.pipeline.compute.measurements import translator
 from toys import english, german, german_tokenizer, output_bias
 
 LANGUAGES = Languages(source="en", target="de")

@@ -23,7 +23,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import count_parameters, family_of
 from subgraft.modeling.families.heads import kind_of_class
 from subgraft.modeling.heads import AUTO_CLASSES, head_of, with_head
-from subgraft.pipeline.stages.transfer import transfer
+from subgraft.pipeline.compute.transfer import transfer
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.training.understanding.predictor import Predictor
 

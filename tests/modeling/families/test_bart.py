@@ -26,7 +26,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES, count_parameters
 from subgraft.modeling.heads import with_head
 from subgraft.modeling.sides import shares_table, without_dropout
-from subgraft.pipeline.stages.transfer import transfer
+from subgraft.pipeline.compute.transfer import transfer
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.training.objectives.blocks import Blocks

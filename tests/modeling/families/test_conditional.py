@@ -19,7 +19,7 @@ from subgraft.modeling.conditioning.conditional_model import ConditionalModel, c
 from subgraft.modeling.families import count_parameters, family_of
 from subgraft.modeling.families.conditional import with_source
 from subgraft.modeling.sides import side
-from subgraft.pipeline.stages.transfer import transfer
+from subgraft.pipeline.compute.transfer import transfer
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.learn import learn
 from toys import german, german_tokenizer, gpt2, llama

@@ -19,7 +19,7 @@ from subgraft.modeling.families import count_parameters
 from subgraft.modeling.families.context_mbart import HierarchicalAttention, Sentences
 from subgraft.modeling.inference.translate_documents import ContextTranslator
 from subgraft.modeling.sides import encoder_states
-from subgraft.pipeline.stages.models import with_context
+from subgraft.pipeline.compute.models import with_context
 from toys import english, english_tokenizer, german_tokenizer, marian, mbart, multilingual_tokenizer
 
 LANGUAGES = Languages(source="en", target="de")

@@ -15,7 +15,7 @@ from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_named
 from subgraft.modeling.sides import side, side_names, stack_states
-from subgraft.pipeline.stages.transfer import transfer
+from subgraft.pipeline.compute.transfer import transfer
 from subgraft.subwords.vocabulary.alignment import align
 from toys import fitted_tokenizer, generated, german, german_tokenizer, gpt2, llama
 

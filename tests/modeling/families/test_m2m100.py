@@ -30,7 +30,7 @@ from subgraft.modeling.sides import (
     side,
     without_dropout,
 )
-from subgraft.pipeline.stages.transfer import transfer
+from subgraft.pipeline.compute.transfer import transfer
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqView, token_loss

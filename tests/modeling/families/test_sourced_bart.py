@@ -17,7 +17,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES, count_parameters, family_of
 from subgraft.modeling.sides import encoder_states, shares_table
 from subgraft.orchestration.estimates.model_forecast import count_model_parameters, model_config
-from subgraft.pipeline.stages.models import with_source_encoder
+from subgraft.pipeline.compute.models import with_source_encoder
 from subgraft.training.phases import first_phase_parameters, train_only
 from toys import bart, generated, german_tokenizer, masking_tokenizer
 
@@ -98,7 +98,7 @@ def test_an_experiment_trains_it_in_two_steps(tmp_path: Path) -> None:
     config = written(tmp_path, tiny(**SECTIONS))
     (system,) = Pipeline(load(config, Experiment, ()), config.parent).systems
     store = finish_steps([system.evaluate], config.parent)
-    assert system.finetune.recipe.first_phase is not None and not system.finetune.recipe.first_phase.sides
+    assert system.finetune.stage.first_phase is not None and not system.finetune.stage.first_phase.sides
     before = Bundle.load(store.path(system.finetune.inputs["model"]))
     after = Bundle.load(store.path(system.finetune))
     moved = {

@@ -31,7 +31,7 @@ from subgraft.modeling.sides import (
     side,
     without_dropout,
 )
-from subgraft.pipeline.stages.transfer import transfer
+from subgraft.pipeline.compute.transfer import transfer
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqView, token_loss
 from subgraft.training.objectives.translation import Translation

@@ -23,7 +23,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.stages import continuation, measurements
+from subgraft.pipeline.compute import continuation, measurements
 from toys import english, german
 
 LANGUAGES = Languages(source="en", target="de")

@@ -24,7 +24,7 @@ from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
 from subgraft.modeling.exporting.transformers import export_transformers
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel
 from subgraft.modeling.inference.search import end_tokens
-from subgraft.pipeline.stages.continuation import continuer, searcher
+from subgraft.pipeline.compute.continuation import continuer, searcher
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

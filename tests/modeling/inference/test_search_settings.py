@@ -9,8 +9,8 @@ import pytest
 
 from finished import Build, gpt2_bundle, separate_bundle
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.pipeline.stages.continuation import continuer
-from subgraft.pipeline.stages.measurements import translator
+from subgraft.pipeline.compute.continuation import continuer
+from subgraft.pipeline.compute.measurements import translator
 from toys import english
 
 SOURCES = [" ".join(line.split()[:3]) for line in english(2, 5)]

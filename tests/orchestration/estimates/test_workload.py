@@ -18,7 +18,7 @@ from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.training import PretrainRecipe
+from subgraft.pipeline.stages.training import PretrainStage
 from toys import english, german
 
 TEXTS = "{texts: {en: {files: {train: [a.en]}}, de: {files: {train: [a.de]}}}}"
@@ -43,7 +43,7 @@ def test_lines_that_come_again_are_counted(tmp_path: Path, unit: str) -> None:
     updates = dict[str, int]()
     for exponent in ("null", "0.0"):
         changes = [f"upstream.language_exponent={exponent}", f"pretrain.batch_unit={unit}"]
-        step = cast("Step[PretrainRecipe]", Pipeline(load(config, Experiment, changes), tmp_path).models.pretrained)
+        step = cast("Step[PretrainStage]", Pipeline(load(config, Experiment, changes), tmp_path).models.pretrained)
         for each in in_order([step]):
             perform(Job(each, tmp_path / "home", Runtime(), 1, 0, False, Provenance.here()))
         store = Store(tmp_path / "home")

@@ -17,9 +17,8 @@ from subgraft.orchestration.execution.runner import job_for
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
-from toy_steps import nothing
+from toy_steps import ToyKind, nothing
 
 
 def test_gpus_that_are_not_here_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,4 +65,4 @@ def test_ray_on_this_machine_has_no_more_cores_than_a_run_takes() -> None:
 
 
 def _step(stage: str) -> Step:
-    return Step(Stage(stage, 1, nothing), stage, Recipe())
+    return Step(ToyKind(stage, 1, nothing).of(Stage()), stage)

@@ -23,7 +23,7 @@ from subgraft.orchestration.execution.early_stopping import (
 )
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages import PRETRAIN
+from subgraft.pipeline.stages.training import PretrainStage
 from subgraft.training import auto_precision
 from subgraft.training.checkpoint import Checkpoints
 
@@ -36,7 +36,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def pretraining(config: Path, *changes: str) -> Step:
     pipeline = Pipeline(load(config, Experiment, changes), config.parent)
-    (step,) = (step for step in in_order([pipeline.report]) if step.stage == PRETRAIN)
+    (step,) = (step for step in in_order([pipeline.report]) if isinstance(step.stage, PretrainStage))
     return step
 
 

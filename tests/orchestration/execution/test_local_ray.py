@@ -27,14 +27,14 @@ from subgraft.orchestration.execution.runner import run
 from subgraft.orchestration.store.events import Observer
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Context, Json
+from toy_steps import ToyKind
 
 pytestmark = pytest.mark.ray
 
 
-class Waiting(Recipe):
+class Waiting(Stage):
     until: str
 
 
@@ -155,7 +155,9 @@ def test_a_thread_may_collect_garbage_while_ray_closes() -> None:
 
 @pytest.mark.parametrize("dashboard", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_two_workers_of_a_run_answer_on_this_machine_only(tmp_path: Path, dashboard: bool) -> None:
-    step = Step(Stage("wait", 1, wait_together, distributed=True), "waiting", Waiting(until=str(tmp_path / "seen")))
+    step = Step(
+        ToyKind("wait", 1, wait_together, distributed=True).of(Waiting(until=str(tmp_path / "seen"))), "waiting"
+    )
     look, said = Look(), list[str]()
     store = Store(tmp_path / "home", said.append)
     records = run(

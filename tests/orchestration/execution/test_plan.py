@@ -12,16 +12,15 @@ from subgraft.orchestration.execution.plan import State, make_plan, table
 from subgraft.orchestration.store.events import EVENTS, EventLog, Started
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
-from toy_steps import nothing
+from toy_steps import ToyKind, nothing
 
 
 class Inner(Settings):
     rate: float = 0.1
 
 
-class ToyRecipe(Recipe):
+class ToyStage(Stage):
     size: int = 10
     inner: Inner = Inner()
     a: int = 0
@@ -29,12 +28,12 @@ class ToyRecipe(Recipe):
     c: int = 0
 
 
-CORPUS, VOCABULARY = Stage("corpus", 1, nothing), Stage("vocabulary", 1, nothing)
+CORPUS, VOCABULARY = ToyKind("corpus", 1, nothing), ToyKind("vocabulary", 1, nothing)
 
 
-def vocabulary(size: int = 10, corpus: ToyRecipe | None = None) -> Step:
-    source = Step(CORPUS, "everyday", corpus or ToyRecipe())
-    return Step(VOCABULARY, "everyday's vocabulary", ToyRecipe(size=size), {"corpus": source})
+def vocabulary(size: int = 10, corpus: ToyStage | None = None) -> Step:
+    source = Step(CORPUS.of(corpus or ToyStage()), "everyday")
+    return Step(VOCABULARY.of(ToyStage(size=size)), "everyday's vocabulary", {"corpus": source})
 
 
 @pytest.fixture
@@ -72,7 +71,7 @@ def test_a_missing_input_of_a_cached_step_is_not_missed(store: Store) -> None:
 
 def test_a_stale_step_shows_what_differs_from_the_nearest(store: Store) -> None:
     make(store, vocabulary(size=10))
-    make(store, vocabulary(size=30, corpus=ToyRecipe(a=5)))
+    make(store, vocabulary(size=30, corpus=ToyStage(a=5)))
     (entry,) = [entry for entry in make_plan(store, [vocabulary(size=20)]).entries if entry.state is not State.CACHED]
     assert entry.state is State.STALE
     assert entry.differences == {"size": (10, 20)}
@@ -80,7 +79,7 @@ def test_a_stale_step_shows_what_differs_from_the_nearest(store: Store) -> None:
 
 def test_a_change_of_an_input_is_shown_by_its_role(store: Store) -> None:
     make(store, vocabulary())
-    changed = vocabulary(corpus=ToyRecipe(inner=Inner(rate=0.2)))
+    changed = vocabulary(corpus=ToyStage(inner=Inner(rate=0.2)))
     corpus, below = make_plan(store, [changed]).entries
     assert corpus.differences == {"inner.rate": (0.1, 0.2)}
     assert below.differences is not None
@@ -88,18 +87,18 @@ def test_a_change_of_an_input_is_shown_by_its_role(store: Store) -> None:
 
 
 def test_a_raised_revision_is_shown(store: Store) -> None:
-    make(store, Step(CORPUS, "everyday", ToyRecipe()))
-    (entry,) = make_plan(store, [Step(Stage("corpus", 2, nothing), "everyday", ToyRecipe())]).entries
+    make(store, Step(CORPUS.of(ToyStage()), "everyday"))
+    (entry,) = make_plan(store, [Step(ToyKind("corpus", 2, nothing).of(ToyStage()), "everyday")]).entries
     assert entry.differences == {"revision": (1, 2)}
 
 
 def test_another_experiments_artifact_does_not_make_a_step_stale(store: Store) -> None:
-    make(store, Step(CORPUS, "law", ToyRecipe(size=1, a=1, b=1, c=1, inner=Inner(rate=1))))
-    assert states(store, Step(CORPUS, "everyday", ToyRecipe())) == [State.TO_RUN]
+    make(store, Step(CORPUS.of(ToyStage(size=1, a=1, b=1, c=1, inner=Inner(rate=1))), "law"))
+    assert states(store, Step(CORPUS.of(ToyStage()), "everyday")) == [State.TO_RUN]
 
 
 def test_another_step_of_the_same_plan_does_not_make_a_step_stale(store: Store) -> None:
-    first, second = Step(CORPUS, "first", ToyRecipe(size=1)), Step(CORPUS, "second", ToyRecipe(size=2))
+    first, second = Step(CORPUS.of(ToyStage(size=1)), "first"), Step(CORPUS.of(ToyStage(size=2)), "second")
     make(store, first)
     assert [entry.state for entry in make_plan(store, [first, second]).entries] == [State.CACHED, State.TO_RUN]
 

@@ -18,16 +18,15 @@ from subgraft.orchestration.execution.progress import (
 from subgraft.orchestration.store.events import Progress, Warned
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
-from toy_steps import nothing
+from toy_steps import ToyKind, nothing
 
 
-class ToyRecipe(Recipe):
+class ToyStage(Stage):
     size: int = 10
 
 
-STEP = Step(Stage("corpus", 1, nothing), "corpus [everyday]", ToyRecipe())
+STEP = Step(ToyKind("corpus", 1, nothing).of(ToyStage()), "corpus [everyday]")
 
 
 def test_durations() -> None:

@@ -11,14 +11,14 @@ from subgraft.orchestration.execution.resources import groups_at_once, machine_s
 from subgraft.orchestration.execution.worker import Job
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
+from toy_steps import ToyKind
 
 LAPTOP, GPU_NODE, HEAD = {"CPU": 2.0}, {"CPU": 8.0, "GPU": 1.0}, {"memory": 1e9}
 
 
 def job(cpus: int, gpus: float = 0, distributed: bool = False) -> Job:
-    step = Step(Stage("train", 1, lambda recipe, inputs, out, context: {}), "train", Recipe())
+    step = Step(ToyKind("train", 1, lambda recipe, inputs, out, context: {}).of(Stage()), "train")
     return Job(step, Path("/nowhere"), Runtime(workers=2), cpus, gpus, distributed, Provenance())
 
 

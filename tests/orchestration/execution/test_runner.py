@@ -21,21 +21,21 @@ from subgraft.orchestration.store.events import Metrics, Observer, Progress, War
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError, too_large
 from subgraft.training.context import Context, Json
+from toy_steps import ToyKind
 
 pytestmark = pytest.mark.ray
 
 
-class ToyRecipe(Recipe):
+class ToyStage(Stage):
     text: str = ""
     seconds: float = 0.0
     begun: str = ""
 
 
-def write(recipe: ToyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def write(recipe: ToyStage, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     """Concatenate the inputs and the recipe's text."""
     if recipe.begun:
         Path(recipe.begun).touch()
@@ -48,7 +48,7 @@ def write(recipe: ToyRecipe, inputs: Mapping[str, Path], out: Path, context: Con
     return {"process": os.getpid(), "threads": os.environ["OMP_NUM_THREADS"]}
 
 
-def meet(recipe: ToyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def meet(recipe: ToyStage, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     """Wait for another step of this stage to be running too."""
     (Path(recipe.text) / out.name).touch()
     deadline = time.monotonic() + 60
@@ -59,27 +59,27 @@ def meet(recipe: ToyRecipe, inputs: Mapping[str, Path], out: Path, context: Cont
     return {}
 
 
-def mistake(recipe: ToyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def mistake(recipe: ToyStage, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     """Made once another step has begun, where there is one to wait for."""
     while recipe.begun and not Path(recipe.begun).exists():
         time.sleep(0.05)
     raise UserError("the corpus is empty", where="train.en", hint="give another")
 
 
-def ask_for_too_much(recipe: ToyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def ask_for_too_much(recipe: ToyStage, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     raise too_large(requested=140, possible=120)
 
 
-def crash(recipe: ToyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def crash(recipe: ToyStage, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     (context.work / "checkpoint").write_text("kept")
     return {"never": 1 / 0}
 
 
-def die(recipe: ToyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def die(recipe: ToyStage, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     os._exit(1)
 
 
-def count_attempts(recipe: ToyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def count_attempts(recipe: ToyStage, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     attempts = context.work / "attempts"
     attempts.write_text((attempts.read_text() if attempts.exists() else "") + "x")
     if len(attempts.read_text()) < 2:
@@ -88,7 +88,7 @@ def count_attempts(recipe: ToyRecipe, inputs: Mapping[str, Path], out: Path, con
     return {}
 
 
-def together(recipe: ToyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def together(recipe: ToyStage, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     """Sum the ranks over the worker group."""
     import torch
     import torch.distributed as distributed
@@ -103,11 +103,11 @@ def together(recipe: ToyRecipe, inputs: Mapping[str, Path], out: Path, context: 
     return {"rank": distributed.get_rank(), "world": distributed.get_world_size(), "threads": torch.get_num_threads()}
 
 
-WRITE, MISTAKE, CRASH = Stage("write", 1, write), Stage("mistake", 1, mistake), Stage("crash", 1, crash)
-MEET = Stage("meet", 1, meet)
-TOO_MUCH = Stage("too much", 1, ask_for_too_much)
-DIE, ATTEMPTS = Stage("die", 1, die), Stage("attempts", 1, count_attempts)
-TOGETHER = Stage("together", 1, together, distributed=True)
+WRITE, MISTAKE, CRASH = ToyKind("write", 1, write), ToyKind("mistake", 1, mistake), ToyKind("crash", 1, crash)
+MEET = ToyKind("meet", 1, meet)
+TOO_MUCH = ToyKind("too much", 1, ask_for_too_much)
+DIE, ATTEMPTS = ToyKind("die", 1, die), ToyKind("attempts", 1, count_attempts)
+TOGETHER = ToyKind("together", 1, together, distributed=True)
 
 
 class Notes(Observer):
@@ -164,8 +164,8 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "home")
 
 
-def step(stage: Stage, name: str, inputs: dict[str, Step] | None = None, **recipe: Any) -> Step:
-    return Step(stage, name, ToyRecipe(**{"text": name, **recipe}), inputs or {})
+def step(stage: ToyKind, name: str, inputs: dict[str, Step] | None = None, **recipe: Any) -> Step:
+    return Step(stage.of(ToyStage(**{"text": name, **recipe})), name, inputs or {})
 
 
 def test_a_diamond_is_made_once_and_then_cached(ray_is_up: None, store: Store) -> None:

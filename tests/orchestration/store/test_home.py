@@ -14,13 +14,12 @@ from subgraft.orchestration.store.home import STORE_FORMAT, default_home, descri
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.server import require_recorded
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
-from toy_steps import nothing
+from toy_steps import ToyKind, nothing
 
 
 def fill(home: Path) -> Path:
-    Store(home).publish(Step(Stage("corpus", 1, nothing), "corpus", Recipe()), lambda out: {})
+    Store(home).publish(Step(ToyKind("corpus", 1, nothing).of(Stage()), "corpus"), lambda out: {})
     return home
 
 

@@ -12,25 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subgraft.orchestration.store.step import Step, canonical_json, flatten, in_order, sha256_of
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Json
-from toy_steps import nothing
+from toy_steps import ToyKind, nothing
 
 
-class ToyRecipe(Recipe):
+class ToyStage(Stage):
     size: int = 10
     text: str = "größer"
     rate: float = 0.1
 
 
-CORPUS = Stage("corpus", 1, nothing)
-VOCABULARY = Stage("vocabulary", 1, nothing)
+CORPUS = ToyKind("corpus", 1, nothing)
+VOCABULARY = ToyKind("vocabulary", 1, nothing)
 
 
 def chain(size: int = 10) -> Step:
-    corpus = Step(CORPUS, "everyday", ToyRecipe(size=size))
-    return Step(VOCABULARY, "vocabulary of everyday", ToyRecipe(), {"corpus": corpus})
+    corpus = Step(CORPUS.of(ToyStage(size=size)), "everyday")
+    return Step(VOCABULARY.of(ToyStage()), "vocabulary of everyday", {"corpus": corpus})
 
 
 def test_a_fingerprint_is_that_of_the_written_definition() -> None:
@@ -46,9 +45,9 @@ def test_a_fingerprint_is_that_of_the_written_definition() -> None:
 def test_a_fingerprint_is_the_same_in_another_process() -> None:
     program = (
         "from subgraft.orchestration.store.step import Step; from subgraft.pipeline.stages.stage import Stage\n"
-        "from subgraft.config.settings_base import Settings\n"
-        "class R(Settings):\n    size: int = 10\n    text: str = 'größer'\n    rate: float = 0.1\n"
-        "print(Step(Stage('corpus', 1, lambda *a: {}), 'other name', R()).fingerprint)"
+        "class Corpus(Stage):\n    stage_name = 'corpus'\n    revision = 1\n"
+        "    size: int = 10\n    text: str = 'größer'\n    rate: float = 0.1\n"
+        "print(Step(Corpus(), 'other name').fingerprint)"
     )
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert printed.stdout.strip() == chain().inputs["corpus"].fingerprint
@@ -57,8 +56,8 @@ def test_a_fingerprint_is_the_same_in_another_process() -> None:
 def test_what_counts_and_what_does_not() -> None:
     step = chain()
     assert replace(step, name="another", labels={"system": "avg"}).fingerprint == step.fingerprint
-    assert replace(step, recipe=ToyRecipe(rate=0.2)).fingerprint != step.fingerprint
-    assert replace(step, stage=replace(VOCABULARY, revision=2)).fingerprint != step.fingerprint
+    assert replace(step, stage=VOCABULARY.of(ToyStage(rate=0.2))).fingerprint != step.fingerprint
+    assert replace(step, stage=replace(VOCABULARY, revision=2).of(ToyStage())).fingerprint != step.fingerprint
     assert chain(size=11).fingerprint != step.fingerprint, "a change upstream reaches everything below"
 
 

@@ -19,20 +19,19 @@ from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.record import RECORD, Record
 from subgraft.orchestration.store.step import Step, sha256_of
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Json
-from toy_steps import nothing
+from toy_steps import ToyKind, nothing
 
 
-class ToyRecipe(Recipe):
+class ToyStage(Stage):
     content: str = "hello"
     seed: int = 7
 
 
-CORPUS = Stage("corpus", 3, nothing)
-VOCABULARY = Stage("vocabulary", 1, nothing)
-STEP = Step(CORPUS, "everyday", ToyRecipe())
+CORPUS = ToyKind("corpus", 3, nothing)
+VOCABULARY = ToyKind("vocabulary", 1, nothing)
+STEP = Step(CORPUS.of(ToyStage()), "everyday")
 
 
 def write(out: Path) -> dict[str, Json]:
@@ -75,7 +74,7 @@ def test_publish_then_find(store: Store, later: Store) -> None:
 
 def test_a_record_names_its_inputs_by_content(store: Store) -> None:
     corpus = store.publish(STEP, write)
-    below = Step(VOCABULARY, "vocabulary", ToyRecipe(), {"corpus": STEP})
+    below = Step(VOCABULARY.of(ToyStage()), "vocabulary", {"corpus": STEP})
     record = store.publish(below, write)
     assert record.inputs == {"corpus": {"fingerprint": STEP.fingerprint, "digest": corpus.digest}}
 
@@ -243,7 +242,7 @@ def test_the_later_writer_discards_its_own(store: Store, later: Store) -> None:
 
 
 def test_records_of_a_stage_skip_what_cannot_be_read(store: Store) -> None:
-    other = Step(CORPUS, "law", ToyRecipe(content="other"))
+    other = Step(CORPUS.of(ToyStage(content="other")), "law")
     store.publish(STEP, write)
     store.publish(other, write)
     truncate_the_record(store.path(other))

@@ -24,17 +24,16 @@ from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.model_registry import CARD, Registry
 from subgraft.orchestration.tracking.server import Server
 from subgraft.orchestration.tracking.tracker import Tracker
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Json
-from toy_steps import nothing, record_of
+from toy_steps import ToyKind, nothing, record_of
 from tracking_servers import TrackingServer
 
 PASSWORD, TOKEN = "pl4nted-P4ssword", "pl4nted-T0ken"
 ADDRESS = f"http://me:{PASSWORD}@127.0.0.1:9"
 
 
-class ToyRecipe(Recipe):
+class ToyStage(Stage):
     system: str = "avg"
 
 
@@ -68,14 +67,14 @@ def leaks(*folders: Path) -> Iterator[str]:
 def test_they_are_in_no_record_no_database_and_no_registered_model(tmp_path: Path) -> None:
     store = Store(tmp_path / "home")
     said: list[str] = []
-    step = Step(Stage("finetune", 1, nothing), "finetune avg", ToyRecipe())
+    step = Step(ToyKind("finetune", 1, nothing).of(ToyStage()), "finetune avg")
 
     def write(out: Path) -> dict[str, Json]:
         save_file({"weight": np.zeros(3, np.float32)}, out / "model.safetensors")
         return {}
 
     store.publish(step, write)
-    broken = Step(Stage("evaluate", 1, nothing), "evaluate avg", ToyRecipe(system="broken"))
+    broken = Step(ToyKind("evaluate", 1, nothing).of(ToyStage(system="broken")), "evaluate avg")
     settings = {"runtime": Where(tracking_uri=ADDRESS).model_dump(), "note": f"with {TOKEN}"}
     tracker = Tracker(store, "demo", said.append, name="planted", params=settings, tags={"from": ADDRESS})
     tracker.finished(step, record_of(store, step))
@@ -98,7 +97,7 @@ def test_they_are_in_no_record_no_database_and_no_registered_model(tmp_path: Pat
 
 
 def test_a_failing_stage_shows_them_nowhere(tmp_path: Path) -> None:
-    step = Step(Stage("evaluate", 1, fail), "evaluate avg", ToyRecipe())
+    step = Step(ToyKind("evaluate", 1, fail).of(ToyStage()), "evaluate avg")
     store = Store(tmp_path)
     with pytest.raises(OperationalError, match=r"http://\*\*\*@127\.0\.0\.1:9 refused \*\*\*") as caught:
         perform(Job(step, tmp_path, Runtime(), 1, 0, False, Provenance.here()))

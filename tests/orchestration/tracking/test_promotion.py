@@ -20,21 +20,20 @@ from subgraft.orchestration.tracking.model_registry import CANDIDATE, CARD, CHAM
 from subgraft.orchestration.tracking.promotion import Requirement, promote
 from subgraft.orchestration.tracking.server import Server
 from subgraft.orchestration.tracking.tracker import Tracker
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Json
-from toy_steps import nothing, record_of
+from toy_steps import ToyKind, nothing, record_of
 
 REFERENCES = [f"the court of number {n} grants damages to party {n} of the contract ." for n in range(40)]
 SOURCES = [f"das Gericht {n} ." for n in range(40)]
 TAGS = {"chosen_by": "dev BLEU", "target_language": "en", "beam": "4", "max_length_ratio": "2.5"}
 
 
-class ToyRecipe(Recipe):
+class ToyStage(Stage):
     name: str
 
 
-EVALUATE, FINETUNE = Stage("evaluate", 1, nothing), Stage("finetune", 1, nothing)
+EVALUATE, FINETUNE = ToyKind("evaluate", 1, nothing), ToyKind("finetune", 1, nothing)
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +64,7 @@ def evaluation(store: Store, name: str, hypotheses: Sequence[str], references: S
         (out / "evaluation.json").write_text(json.dumps({"sentences": len(references)}))
         return {}
 
-    step = Step(EVALUATE, f"evaluate {name}", ToyRecipe(name=name))
+    step = Step(EVALUATE.of(ToyStage(name=name)), f"evaluate {name}")
     store.publish(step, write)
     return step
 
@@ -85,7 +84,7 @@ def register(store: Store) -> Callable[..., None]:
             save_file({"weight": np.frombuffer(f"{model} {name}".encode(), np.uint8)}, out / "model.safetensors")
             return {}
 
-        step = Step(FINETUNE, name, ToyRecipe(name=f"{model} {name}"))
+        step = Step(FINETUNE.of(ToyStage(name=f"{model} {name}")), name)
         store.publish(step, write)
         tested = evaluation(store, f"{model} {name}", hypotheses, references) if hypotheses else None
         tracker = Tracker(store, "demo", print)

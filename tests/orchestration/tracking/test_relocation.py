@@ -13,13 +13,12 @@ from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.model_registry import Registry
 from subgraft.orchestration.tracking.server import Server
 from subgraft.orchestration.tracking.tracker import Tracker
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Json
-from toy_steps import nothing, record_of
+from toy_steps import ToyKind, nothing, record_of
 
 
-class ToyRecipe(Recipe):
+class ToyStage(Stage):
     name: str
 
 
@@ -33,7 +32,7 @@ def register(home: Path, name: str) -> None:
         return {}
 
     store = Store(home)
-    step = Step(Stage("finetune", 1, nothing), f"finetune {name}", ToyRecipe(name=name))
+    step = Step(ToyKind("finetune", 1, nothing).of(ToyStage(name=name)), f"finetune {name}")
     store.publish(step, write)
     tracker = Tracker(store, "demo", print)
     tracker.finished(step, record_of(store, step))

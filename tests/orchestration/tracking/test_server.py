@@ -26,10 +26,9 @@ from subgraft.orchestration.tracking.outbox import Delivery, Outbox, StartRun
 from subgraft.orchestration.tracking.payloads import SHORT_LENGTH, fingerprints_in
 from subgraft.orchestration.tracking.server import Server, tracking_uri
 from subgraft.orchestration.tracking.tracker import Tracker
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Json
-from toy_steps import nothing, record_of
+from toy_steps import ToyKind, nothing, record_of
 from tracking_servers import TrackingServer, closed_port
 
 
@@ -37,12 +36,12 @@ class Inner(Settings):
     rate: float = 0.5
 
 
-class ToyRecipe(Recipe):
+class ToyStage(Stage):
     system: str
     inner: Inner = Inner()
 
 
-EVALUATE, FINETUNE = Stage("evaluate", 1, nothing), Stage("finetune", 1, nothing)
+EVALUATE, FINETUNE = ToyKind("evaluate", 1, nothing), ToyKind("finetune", 1, nothing)
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +56,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 def evaluation(store: Store, system: str, bleu: float) -> Step:
-    step = Step(EVALUATE, f"evaluate {system}", ToyRecipe(system=system), labels={"system": system, "seed": "1"})
+    step = Step(EVALUATE.of(ToyStage(system=system)), f"evaluate {system}", labels={"system": system, "seed": "1"})
 
     def write(out: Path) -> dict[str, Json]:
         (out / "plots").mkdir()
@@ -135,7 +134,9 @@ def test_runs_are_compared(store: Store) -> None:
     for name, bleu in (("monday", 20.0), ("tuesday", 21.0)):
         tracker = Tracker(store, "demo", print, name=name)
         for system in ("att", "patt"):
-            step = Step(EVALUATE, system, ToyRecipe(system=f"{name} {system}"), labels={"system": system, "seed": "1"})
+            step = Step(
+                EVALUATE.of(ToyStage(system=f"{name} {system}")), system, labels={"system": system, "seed": "1"}
+            )
             tracker.finished(step, store.publish(step, scored(bleu)))
         tracker.close()
     tracker = Tracker(store, "demo", print, name="forgetful")
@@ -143,7 +144,7 @@ def test_runs_are_compared(store: Store) -> None:
     after = own | {TEST_SET: "upstream"}
     labels_of = {"patt": own, "after": after, "bert": {TEST_SET: "upstream"}}
     for name, labels in labels_of.items():
-        step = Step(EVALUATE, f"evaluate {name}", ToyRecipe(system=name), labels=labels)
+        step = Step(EVALUATE.of(ToyStage(system=name)), f"evaluate {name}", labels=labels)
         tracker.finished(step, store.publish(step, lambda out: {"BLEU": 1.0}))
     tracker.close()
     server = Server(store.home)
@@ -168,7 +169,7 @@ def test_runs_are_compared(store: Store) -> None:
 
 
 def model(store: Store, system: str, value: float) -> Step:
-    step = Step(FINETUNE, f"finetune {system}", ToyRecipe(system=system), labels={"system": system})
+    step = Step(FINETUNE.of(ToyStage(system=system)), f"finetune {system}", labels={"system": system})
 
     def write(out: Path) -> dict[str, Json]:
         save_file({"weight": np.full(3, value, np.float32)}, out / "model.safetensors")
@@ -195,7 +196,7 @@ def texts(store: Store) -> Step:
             (out / name).write_text(f"{name}\n")
         return {}
 
-    step = Step(EVALUATE, "texts", ToyRecipe(system="texts"))
+    step = Step(EVALUATE.of(ToyStage(system="texts")), "texts")
     store.publish(step, write)
     return step
 

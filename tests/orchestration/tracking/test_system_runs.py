@@ -17,21 +17,20 @@ from subgraft.orchestration.tracking.compare import compare
 from subgraft.orchestration.tracking.model_registry import REGISTERED, Registry
 from subgraft.orchestration.tracking.server import KIND, Server
 from subgraft.orchestration.tracking.tracker import SystemRun, Tracker
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Json
-from toy_steps import nothing, record_of
+from toy_steps import ToyKind, nothing, record_of
 from tracking_servers import TrackingServer
 
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, LoggedModelOutput, Run
 
-CORPUS, FINETUNE = Stage("corpus", 1, nothing), Stage("finetune", 1, nothing)
-EVALUATE, REPORT = Stage("evaluate", 1, nothing), Stage("report", 1, nothing)
+CORPUS, FINETUNE = ToyKind("corpus", 1, nothing), ToyKind("finetune", 1, nothing)
+EVALUATE, REPORT = ToyKind("evaluate", 1, nothing), ToyKind("report", 1, nothing)
 LINE = "a line of the corpus that no server is to see"
 
 
-class ToyRecipe(Recipe):
+class ToyStage(Stage):
     of: str
     seed: int = 0
 
@@ -52,16 +51,16 @@ class Experiment:
 
     def __init__(self, home: Path) -> None:
         self.store = Store(home)
-        self.corpus = Step(CORPUS, "corpus law", ToyRecipe(of="law"))
+        self.corpus = Step(CORPUS.of(ToyStage(of="law")), "corpus law")
         self.finetune = {name: self.step(FINETUNE, name, corpus=self.corpus) for name in ("patt+kd", "old")}
         self.evaluate = {
             name: self.step(EVALUATE, name, model=model, corpus=self.corpus) for name, model in self.finetune.items()
         }
-        self.report = Step(REPORT, "report", ToyRecipe(of="all"), dict(self.evaluate))
+        self.report = Step(REPORT.of(ToyStage(of="all")), "report", dict(self.evaluate))
 
-    def step(self, stage: Stage, system: str, **inputs: Step) -> Step:
+    def step(self, stage: ToyKind, system: str, **inputs: Step) -> Step:
         labels = {"system": system, "seed": "1"}
-        return Step(stage, f"{stage.name} {system} seed 1", ToyRecipe(of=system, seed=1), inputs, labels)
+        return Step(stage.of(ToyStage(of=system, seed=1)), f"{stage.name} {system} seed 1", inputs, labels)
 
     def tracker(self, uri: str | None, name: str, said: list[str]) -> Tracker:
         systems = [

@@ -26,13 +26,11 @@ from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.corpora import CopiedRecipe
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.recipes.training import FinetuneRecipe
-from subgraft.pipeline.stages import COPIED
+from subgraft.pipeline.stages.corpora import CopiedStage
 from subgraft.pipeline.stages.stage import Stage
+from subgraft.pipeline.stages.training import FinetuneStage
 from subgraft.training.context import Context, Json
-from toy_steps import record_of
+from toy_steps import ToyKind, record_of
 from toys import german
 
 LINES = 40
@@ -45,7 +43,7 @@ CHANGES = (
 )
 
 
-def write_text(recipe: Recipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def write_text(recipe: Stage, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     """As the stage `text` leaves its corpus."""
     del recipe, inputs, context
     (out / "train.target").write_text("".join(f"{line}\n" for line in german(LINES, 9)))
@@ -56,12 +54,12 @@ def write_text(recipe: Recipe, inputs: Mapping[str, Path], out: Path, context: C
     return {}
 
 
-TEXT = Step(Stage("text-of-test", 1, write_text), "text", Recipe())
+TEXT = Step(ToyKind("text-of-test", 1, write_text).of(Stage()), "text")
 
 
 def copied(drop: float = 0.3) -> Step:
-    recipe = CopiedRecipe(languages=Languages(source="en", target="de"), copied=CopiedTextSettings(drop=drop), seed=1)
-    return Step(COPIED, "copied text", recipe, {"text": TEXT})
+    recipe = CopiedStage(languages=Languages(source="en", target="de"), copied=CopiedTextSettings(drop=drop), seed=1)
+    return Step(recipe, "copied text", {"text": TEXT})
 
 
 def make(home: Path, *steps: Step) -> Store:
@@ -70,11 +68,11 @@ def make(home: Path, *steps: Step) -> Store:
     return Store(home)
 
 
-def with_text(step: Step[FinetuneRecipe], share: float, **training: object) -> Step[FinetuneRecipe]:
+def with_text(step: Step[FinetuneStage], share: float, **training: object) -> Step[FinetuneStage]:
     """A finetuning on its pairs and copied text."""
-    settings = step.recipe.training.model_copy(update={"monolingual_fraction": share, "max_steps": None, **training})
-    recipe = step.recipe.model_copy(update={"training": settings, "text_objective": TranslationSettings()})
-    return replace(step, recipe=recipe, inputs={**step.inputs, "synthetic": copied()})
+    settings = step.stage.training.model_copy(update={"monolingual_fraction": share, "max_steps": None, **training})
+    recipe = step.stage.model_copy(update={"training": settings, "text_objective": TranslationSettings()})
+    return replace(step, stage=recipe, inputs={**step.inputs, "synthetic": copied()})
 
 
 @pytest.fixture(scope="module")

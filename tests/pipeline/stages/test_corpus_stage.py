@@ -9,8 +9,8 @@ from subgraft.config.runtime import Runtime
 from subgraft.data.sources.registry import resolve
 from subgraft.data.text.corpus import Corpus
 from subgraft.orchestration.store.events import EventLog, StageContext
-from subgraft.pipeline.recipes.corpora import CorpusRecipe
-from subgraft.pipeline.stages.corpora import import_corpus
+from subgraft.pipeline.compute.corpora import import_corpus
+from subgraft.pipeline.stages.corpora import CorpusStage
 
 
 def test_all_languages_that_a_source_names(tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ def test_all_languages_that_a_source_names(tmp_path: Path) -> None:
         (tmp_path / f"{code}.txt").write_text(f"{code} one\n{code} two\n", encoding="utf-8")
     source = CorpusSource.model_validate({"plain": {"folder": ".", "languages": ["sw", "zu", "xh"]}})
     resolved = resolve(source, None, tmp_path)
-    recipe = CorpusRecipe(
+    recipe = CorpusStage(
         identity=resolved.identity(),
         texts={field.name: str(field.language) for field in resolved.fields},
         cleaning=Cleaning(),
@@ -37,5 +37,5 @@ def test_all_languages_that_a_source_names(tmp_path: Path) -> None:
 def test_a_recipe_of_languages_alone_has_neither_texts_nor_questions(tmp_path: Path) -> None:
     languages = Languages(source="en", target="de")
     source = CorpusSource(generated="law")
-    recipe = CorpusRecipe(identity={}, languages=languages, cleaning=Cleaning(), source=source, base=tmp_path)
+    recipe = CorpusStage(identity={}, languages=languages, cleaning=Cleaning(), source=source, base=tmp_path)
     assert recipe.texts is None and recipe.questions is None

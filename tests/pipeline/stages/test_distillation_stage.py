@@ -19,10 +19,10 @@ from subgraft.embeddings.initialisers.distilled_rows import DistilledRows
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
-from subgraft.pipeline.recipes.embeddings import AttentionInfluenceRecipe, DistillationRecipe, TokenDistillationRecipe
-from subgraft.pipeline.recipes.models import TransferRecipe
-from subgraft.pipeline.stages import transfer
-from subgraft.pipeline.stages.learned_rows import distil as distil_rows
+from subgraft.pipeline.compute import transfer
+from subgraft.pipeline.compute.learned_rows import distil as distil_rows
+from subgraft.pipeline.stages.embeddings import AttentionInfluenceStage, DistillationStage, TokenDistillationStage
+from subgraft.pipeline.stages.models import TransferStage
 from watched import KilledError, Watched
 
 BOTH: tuple[SideName, ...] = ("encoder", "decoder")
@@ -38,14 +38,14 @@ def inputs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def recipe(
     sides: tuple[SideName, ...] = ("decoder",), layer: int | None = None, method: str = "token-distillation"
-) -> DistillationRecipe:
+) -> DistillationStage:
     training = TrainingSettings(
         max_steps=STEPS, batch_size=300, max_length=40, learning_rate=0.003, warmup_steps=2, dev_sentences=8
     )
     trained: dict[str, Any] = {"languages": LANGUAGES, "sides": sides, "training": training, "seed": 1}
     if method == "attention-influence":
-        return AttentionInfluenceRecipe(distillation=AttentionInfluenceSettings(layer=layer), **trained)
-    return TokenDistillationRecipe(distillation=TokenDistillationSettings(layer=layer), **trained)
+        return AttentionInfluenceStage(distillation=AttentionInfluenceSettings(layer=layer), **trained)
+    return TokenDistillationStage(distillation=TokenDistillationSettings(layer=layer), **trained)
 
 
 def distil(
@@ -98,7 +98,7 @@ def test_a_transfer_takes_the_systems_and_gives_the_others_the_mean(
 ) -> None:
     distil(tmp_path, inputs, BOTH, method=method)
     (tmp_path / "model").mkdir()
-    made = TransferRecipe(method=method, sides=BOTH, max_similar=10, seed=0)
+    made = TransferStage(method=method, sides=BOTH, max_similar=10, seed=0)
     directories = {name: path for name, path in inputs.items() if name != "corpus"} | {"distilled": tmp_path / "out"}
     summary: Any = transfer.run_transfer(made, directories, tmp_path / "model", NOWHERE)
     after, before = Bundle.load(tmp_path / "model"), Bundle.load(inputs["model"])

@@ -18,9 +18,9 @@ from subgraft.data.sources.corpus_builder import build
 from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.modeling.bundle import Bundle
 from subgraft.orchestration.store.events import EventLog, StageContext
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.stages.evaluate import evaluate_model
-from subgraft.pipeline.stages.stage import SPELLED, STATISTICS
+from subgraft.pipeline.artifacts import SPELLED, STATISTICS
+from subgraft.pipeline.compute.evaluate import evaluate_model
+from subgraft.pipeline.stages.evaluation import EvaluateStage
 
 LANGUAGES = Languages(source="en", target="de")
 TEST = 6
@@ -47,7 +47,7 @@ def evaluated(inputs: dict[str, Path], out: Path, **settings: Any) -> tuple[dict
     """The stage's summary, and what it wrote."""
     out.mkdir()
     chosen = MeasurementSettings(beam=2, batch_size=4, speed_sentences=2, speed_repeats=1, **settings)
-    recipe = EvaluateRecipe(languages=LANGUAGES, evaluation=chosen)
+    recipe = EvaluateStage(languages=LANGUAGES, evaluation=chosen)
     context = StageContext(out.parent / "work", Runtime(), EventLog(out.parent / "events.jsonl"))
     summary = evaluate_model(recipe, inputs, out, context)
     return summary, json.loads((out / "evaluation.json").read_text())

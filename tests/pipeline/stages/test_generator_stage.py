@@ -22,7 +22,7 @@ from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.stage import QUALITY
+from subgraft.pipeline.artifacts import QUALITY
 
 CONFIG = tiny(
     downstream="{corpus: downstream, vocabulary: {size: 110, byte_fallback: false}}",
@@ -100,5 +100,5 @@ def test_its_weights_were_drawn_and_trained(transferred: tuple[SystemSteps, Stor
     assert system.generator is not None
     generator, _ = load_generator(store.path(system.generator), "encoder")
     trained = generator.weight.detach().clone()
-    generator.draw(2 * system.generator.recipe.seed)  # type: ignore[attr-defined]
+    generator.draw(2 * system.generator.stage.seed)  # type: ignore[attr-defined]
     assert 0 < (trained - generator.weight.detach()).abs().max() < 0.1

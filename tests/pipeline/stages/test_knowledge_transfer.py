@@ -82,7 +82,7 @@ def test_all_systems_start_from_the_same_bert(finished: tuple[Pipeline, Store]) 
     systems = by_name(pipeline)
     assert {id(steps.pretrained) for steps in systems.values()} == {id(pipeline.models.pretrained)}
     bert, made = Bundle.load(store.path(pipeline.models.pretrained)), systems["without"].finetune.inputs["model"]
-    assert made.stage.name == "assemble" and made.inputs["model"] is pipeline.models.pretrained
+    assert made.stage.stage_name == "assemble" and made.inputs["model"] is pipeline.models.pretrained
     upstream = side(bert.model, "decoder").input.weight
     for name in ("mean", "patt+kd"):
         transfer = systems[name].transfer
@@ -139,7 +139,7 @@ def test_masking_enters_the_fingerprints_that_it_belongs_to(tmp_path: Path) -> N
     assert plain.pretrained is not None and other.pretrained is not None
     assert plain.generator is not None and other.generator is not None
     assert plain.pretrained.fingerprint != other.pretrained.fingerprint
-    assert plain.generator.recipe.model_dump()["objectives"][0]["share"] == 0.15
+    assert plain.generator.stage.model_dump()["objectives"][0]["share"] == 0.15
     translating = Pipeline(
         load(
             config,
@@ -151,7 +151,7 @@ def test_masking_enters_the_fingerprints_that_it_belongs_to(tmp_path: Path) -> N
         ),
         tmp_path,
     )
-    assert [each["kind"] for each in translating.models.pretrained.recipe.model_dump()["objectives"]] == ["translation"]
+    assert [each["kind"] for each in translating.models.pretrained.stage.model_dump()["objectives"]] == ["translation"]
 
 
 @pytest.mark.slow
@@ -162,7 +162,7 @@ def test_other_ways_of_making_a_model_work_with_a_bert(tmp_path: Path) -> None:
     assert sizes == {"without": 150, "single": 200, "task": 200, "independent": 200}
     for name in ("single", "task"):
         model = systems[name].finetune.inputs["model"]
-        assert model.stage.name == "assemble"
+        assert model.stage.stage_name == "assemble"
         made = model.inputs["model"]
         assert made.inputs["encoder"] is made.inputs["decoder"], "a BERT has one vocabulary"
     assert systems["single"].pretrained is None
@@ -186,7 +186,7 @@ def test_a_published_bert_takes_the_place_of_pretraining(pretraining: bool, tmp_
     publish_bert(tmp_path / "published", pretraining=pretraining)
     settings = ("upstream.checkpoint=published", "sides=[encoder, decoder]")
     pipeline, store = finish(written(tmp_path, CONFIG), *settings)
-    assert pipeline.models.pretrained.stage.name == "checkpoint"
+    assert pipeline.models.pretrained.stage.stage_name == "checkpoint"
     for steps in pipeline.systems:
         fitted = Bundle.load(store.path(steps.finetune))
         assert len(fitted.decoder) == (150 if steps.system.name == "without" else 200)

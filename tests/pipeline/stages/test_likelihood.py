@@ -16,7 +16,7 @@ from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.stage import LIKELIHOOD, SPELLED, STATISTICS
+from subgraft.pipeline.artifacts import LIKELIHOOD, SPELLED, STATISTICS
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.translation import reference_nats
 

@@ -24,10 +24,10 @@ from subgraft.embeddings.initialisers.distilled_rows import DistilledRows
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
-from subgraft.pipeline.recipes.embeddings import LikelihoodMatchingRecipe
-from subgraft.pipeline.recipes.models import TransferRecipe
-from subgraft.pipeline.stages import transfer
-from subgraft.pipeline.stages.learned_rows import match_likelihood
+from subgraft.pipeline.compute import transfer
+from subgraft.pipeline.compute.learned_rows import match_likelihood
+from subgraft.pipeline.stages.embeddings import LikelihoodMatchingStage
+from subgraft.pipeline.stages.models import TransferStage
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
@@ -55,18 +55,18 @@ def inputs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return written(request.param, tmp_path_factory.mktemp(request.param))
 
 
-def recipe(starts_from: StartName = "mean", **changes: object) -> LikelihoodMatchingRecipe:
+def recipe(starts_from: StartName = "mean", **changes: object) -> LikelihoodMatchingStage:
     training = TrainingSettings(
         max_steps=STEPS, batch_size=300, max_length=40, learning_rate=0.01, warmup_steps=2, dev_sentences=8
     )
     matching = LikelihoodMatchingSettings.model_validate(changes)
-    return LikelihoodMatchingRecipe(
+    return LikelihoodMatchingStage(
         languages=LANGUAGES, starts_from=starts_from, max_similar=10, matching=matching, training=training, seed=1
     )
 
 
 def learn(
-    place: Path, inputs: dict[str, Path], chosen: LikelihoodMatchingRecipe | None = None, die_at: int | None = None
+    place: Path, inputs: dict[str, Path], chosen: LikelihoodMatchingStage | None = None, die_at: int | None = None
 ) -> tuple[dict[str, Any], list[int]]:
     (place / "out").mkdir(parents=True, exist_ok=True)
     context = Watched(place / "work", die_at, "train_matching")
@@ -119,7 +119,7 @@ def test_the_summary_reports_learnt_tokens_and_divergences(inputs: dict[str, Pat
 def test_a_transfer_takes_the_systems_of_all_tables(inputs: dict[str, Path], tmp_path: Path) -> None:
     learn(tmp_path, inputs)
     (tmp_path / "model").mkdir()
-    made = TransferRecipe(method="likelihood-matching", sides=("decoder",), max_similar=10, seed=0)
+    made = TransferStage(method="likelihood-matching", sides=("decoder",), max_similar=10, seed=0)
     directories = {name: path for name, path in inputs.items() if name != "corpus"} | {"distilled": tmp_path / "out"}
     summary: Any = transfer.run_transfer(made, directories, tmp_path / "model", NOWHERE)
     distilled, decoder = (
@@ -139,7 +139,7 @@ def test_a_transfer_takes_the_systems_of_all_tables(inputs: dict[str, Path], tmp
     of_decoder = summary["sides"]["decoder"]
     assert sum(of_decoder["fallbacks"].values()) == of_decoder["unseen"] - len(distilled.tokens)
     with pytest.raises(UserError, match="rows are of likelihood-matching, not of token-distillation"):
-        other = TransferRecipe(method="token-distillation", sides=("decoder",), max_similar=10, seed=0)
+        other = TransferStage(method="token-distillation", sides=("decoder",), max_similar=10, seed=0)
         transfer.run_transfer(other, directories, tmp_path / "other", NOWHERE)
 
 
@@ -174,7 +174,7 @@ def able(place: Path) -> Path:
 
 def test_its_own_translations_take_the_place_of_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A changed reference changes nothing; chunks survive a kill, are not made again, and their cost is reported."""
-    monkeypatch.setattr("subgraft.pipeline.stages.chunked_translation.CHUNK", 16)
+    monkeypatch.setattr("subgraft.pipeline.compute.chunked_translation.CHUNK", 16)
     (tmp_path / "given").mkdir()
     inputs = written("marian", tmp_path / "given") | {"model": able(tmp_path / "able")}
     own = recipe(text="own-translations")

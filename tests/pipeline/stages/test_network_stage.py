@@ -104,7 +104,7 @@ def test_a_network_that_was_trained_before_makes_the_same_rows(tmp_path: Path) -
     shutil.copytree(Store(home).path(trained.generator), tmp_path / "kept")
     reused = _systems(config, "network.trained=kept")["network"]
     assert reused.generator is not None and reused.transfer is not None
-    assert reused.generator.stage.name == "imported-network" and not reused.generator.inputs
+    assert reused.generator.stage.stage_name == "imported-network" and not reused.generator.inputs
     assert (_made(reused.transfer, home) / "model.safetensors").read_bytes() == rows.read_bytes()
     (tmp_path / "kept" / "network.safetensors").unlink()
     with pytest.raises(UserError, match="no trained network here"):

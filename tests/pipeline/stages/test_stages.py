@@ -1,21 +1,38 @@
-"""Each stage has a name of its own and a function that takes a recipe."""
+"""Each stage has a name of its own, and the function that it runs can be imported."""
 
 from __future__ import annotations
 
+import ast
+import importlib
 import inspect
+import textwrap
 
 import pytest
 
-from subgraft.pipeline import stages
+from subgraft.pipeline.stages.registry import STAGES
 from subgraft.pipeline.stages.stage import Stage
 
 
-@pytest.mark.parametrize("stage", stages.STAGES, ids=lambda stage: stage.name)
-def test_a_stage_runs_a_function_of_its_recipe(stage: Stage) -> None:
-    parameters = inspect.signature(stage.run).parameters
-    assert list(parameters) == ["recipe", "inputs", "out", "context"]
-    assert parameters["recipe"].annotation in {each.__name__ for each in stage.recipe.__mro__}
+@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.stage_name)
+def test_what_a_stage_runs_takes_its_class(stage: type[Stage]) -> None:
+    (imported,) = (
+        node
+        for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(stage.run))))
+        if isinstance(node, ast.ImportFrom)
+    )
+    function = getattr(importlib.import_module(str(imported.module)), imported.names[0].name)
+    first, *others = inspect.signature(function).parameters.values()
+    assert first.annotation in {each.__name__ for each in stage.__mro__}
+    assert [parameter.name for parameter in others] == ["inputs", "out", "context"]
 
 
 def test_stages_have_names_of_their_own() -> None:
-    assert len({stage.name for stage in stages.STAGES}) == len(stages.STAGES) == 41
+    assert len({stage.stage_name for stage in STAGES}) == len(STAGES) == 41
+
+
+def test_every_stage_is_in_the_table() -> None:
+    def subclasses(of: type[Stage]) -> set[type[Stage]]:
+        return {of, *(each for below in of.__subclasses__() for each in subclasses(below))}
+
+    own = {each for each in subclasses(Stage) if each.__module__.startswith("subgraft.")}
+    assert {each for each in own if hasattr(each, "stage_name")} == set(STAGES)

@@ -12,9 +12,9 @@ from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.initialisers.static_embeddings import StaticEmbeddings, train_static
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.recipes.models import TransferRecipe
-from subgraft.pipeline.recipes.vocabularies import StaticEmbeddingsRecipe
-from subgraft.pipeline.stages import transfer
+from subgraft.pipeline.compute import transfer
+from subgraft.pipeline.stages.models import TransferStage
+from subgraft.pipeline.stages.vocabularies import StaticEmbeddingsStage
 from toys import english, fitted_tokenizer, german, mbart, multilingual_tokenizer
 
 SETTINGS = StaticEmbeddingSettings(dimensions=16, epochs=2, min_count=2, ngram_buckets=100)
@@ -33,7 +33,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run_static(corpus: Path, out: Path) -> dict[str, Any]:
     fitted_tokenizer().save(out / "vocabulary")
-    recipe = StaticEmbeddingsRecipe(side="target", algorithm="fasttext", settings=SETTINGS)
+    recipe = StaticEmbeddingsStage(side="target", algorithm="fasttext", settings=SETTINGS)
     inputs = {"corpus": corpus, "vocabulary": out / "vocabulary"}
     return dict(transfer.train_static_embeddings(recipe, inputs, out / "static", NOWHERE))
 
@@ -52,7 +52,7 @@ def test_a_transfer_takes_them_as_an_input(method: str, corpus: Path, tmp_path: 
     run_static(corpus, tmp_path)
     Bundle(mbart(), multilingual_tokenizer(), multilingual_tokenizer()).save(tmp_path / "model")
     (tmp_path / "out").mkdir()
-    recipe = TransferRecipe(method=method, sides=("decoder",), max_similar=10, seed=0)
+    recipe = TransferStage(method=method, sides=("decoder",), max_similar=10, seed=0)
     inputs = {"model": tmp_path / "model", "vocabulary/decoder": tmp_path / "vocabulary"}
     inputs["static/decoder"] = tmp_path / "static"
     summary = transfer.run_transfer(recipe, inputs, tmp_path / "out", NOWHERE)

@@ -13,8 +13,8 @@ from subgraft.config.runtime import Runtime
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.orchestration.store.events import EventLog, StageContext
-from subgraft.pipeline.recipes.corpora import TextRecipe
-from subgraft.pipeline.stages.corpora import import_text
+from subgraft.pipeline.compute.corpora import import_text
+from subgraft.pipeline.stages.corpora import TextStage
 from toys import english, german
 
 LANGUAGES = Languages(source="en", target="de")
@@ -34,13 +34,13 @@ def pairs(place: Path) -> Path:
     return place / "corpus"
 
 
-def recipe(place: Path, **files: str) -> TextRecipe:
+def recipe(place: Path, **files: str) -> TextStage:
     sources: dict[Any, Any] = {side: (CorpusSource(files={"train": (name,)}),) for side, name in files.items()}
     identities: dict[Any, Any] = dict.fromkeys(files, ())
-    return TextRecipe(identities=identities, languages=LANGUAGES, cleaning=Cleaning(), sources=sources, base=place)
+    return TextStage(identities=identities, languages=LANGUAGES, cleaning=Cleaning(), sources=sources, base=place)
 
 
-def made(place: Path, asked: TextRecipe) -> tuple[Corpus, dict[str, Any], list[str]]:
+def made(place: Path, asked: TextStage) -> tuple[Corpus, dict[str, Any], list[str]]:
     """The corpus, the stage's summary, and its warnings."""
     (place / "out").mkdir()
     log = EventLog(place / "events.jsonl")

@@ -21,7 +21,7 @@ from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.training import PretrainRecipe
+from subgraft.pipeline.stages.training import PretrainStage
 from subgraft.training.progress import CURVE, selected_weights
 
 SHORT = "pretrain.epochs=4"
@@ -89,9 +89,9 @@ def test_a_checkpoint_is_pretrained_further_from_where_it_stands(config: Path, p
     """With its own vocabularies, whatever model the configuration describes; its first dev scores are its last ones."""
     changes = (f"upstream.checkpoint={plain}", "upstream.continue_pretraining=true", "model.d_model=64")
     pipeline, further = pretrained(config, config.parent / "home", *changes)
-    recipe, checkpoint = pipeline.models.pretrained.recipe, pipeline.models.pretrained.inputs["model"]
-    assert isinstance(recipe, PretrainRecipe) and recipe.model is None
-    assert set(pipeline.models.pretrained.inputs) == {"corpus", "model"} and checkpoint.stage.name == "checkpoint"
+    recipe, checkpoint = pipeline.models.pretrained.stage, pipeline.models.pretrained.inputs["model"]
+    assert isinstance(recipe, PretrainStage) and recipe.model is None
+    assert set(pipeline.models.pretrained.inputs) == {"corpus", "model"} and checkpoint.stage.stage_name == "checkpoint"
     before, after = Bundle.load(plain), Bundle.load(further)
     assert [after.encoder.fingerprint, after.decoder.fingerprint] == [
         before.encoder.fingerprint,
@@ -110,7 +110,7 @@ def test_a_checkpoint_is_pretrained_further_from_where_it_stands(config: Path, p
 
 def test_a_checkpoint_as_it_is_needs_no_dev_set_and_stays_the_step_it_was(config: Path, plain: Path) -> None:
     pipeline = Pipeline(load(config, Experiment, [f"upstream.checkpoint={plain}"]), config.parent)
-    assert pipeline.models.pretrained.stage.name == "checkpoint" and not pipeline.models.pretrained.inputs
+    assert pipeline.models.pretrained.stage.stage_name == "checkpoint" and not pipeline.models.pretrained.inputs
 
 
 def test_what_is_pretrained_further_must_take_its_sequences(config: Path, plain: Path) -> None:

@@ -21,10 +21,10 @@ from subgraft.config.training import AdapterSettings, FinetuneSettings
 from subgraft.evaluation.metrics.labelled import label_metric
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.heads import AUTO_CLASSES, head_of
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.recipes.training import FinetuneRecipe
-from subgraft.pipeline.stages.evaluate import evaluate_model
-from subgraft.pipeline.stages.finetune import run
+from subgraft.pipeline.compute.evaluate import evaluate_model
+from subgraft.pipeline.compute.finetune import run
+from subgraft.pipeline.stages.evaluation import EvaluateStage
+from subgraft.pipeline.stages.training import FinetuneStage
 from subgraft.training.context import Json
 from toys import bert, cased_tokenizer
 from watched import KilledError, Watched
@@ -47,7 +47,7 @@ def finetune(
     """The summary of a finetuning, or of one that went on where it was killed."""
     base: dict[str, Any] = {"max_steps": STEPS, "batch_size": 300, "max_length": 40, "learning_rate": 0.01}
     base |= {"warmup_steps": 1, "label_smoothing": 0.0, "select": "score", "evaluations_per_epoch": 2}
-    recipe = FinetuneRecipe(
+    recipe = FinetuneStage(
         languages=ENGLISH, training=FinetuneSettings(**base | changed), seed=1, objective=TASKS[task].finetuned_on
     )
     inputs = {"model": place / "model", "corpus": place / task}
@@ -88,7 +88,7 @@ def test_an_evaluation_has_scores_statistics_and_predictions(place: Path, tmp_pa
     objective: TaskObjectiveSettings = TASKS[task].finetuned_on
     assert isinstance(objective, LabelledSettings | LabelledPairsSettings)
     settings = MeasurementSettings(speed_sentences=4, speed_repeats=1, calibration=False)
-    recipe = EvaluateRecipe(languages=ENGLISH, evaluation=settings, objective=objective)
+    recipe = EvaluateStage(languages=ENGLISH, evaluation=settings, objective=objective)
     (tmp_path / "out").mkdir()
     inputs = {"model": tmp_path / "model", "corpus": place / task}
     summary = evaluate_model(recipe, inputs, tmp_path / "out", Watched(tmp_path / "work", None))

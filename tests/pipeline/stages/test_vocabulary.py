@@ -15,8 +15,8 @@ from subgraft.config.runtime import Runtime
 from subgraft.config.vocabularies import VocabularySettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.orchestration.store.events import EventLog, StageContext
-from subgraft.pipeline.recipes.vocabularies import GapRecipe, VocabularyRecipe
-from subgraft.pipeline.stages.vocabularies import learn_vocabulary, measure_gap
+from subgraft.pipeline.compute.vocabularies import learn_vocabulary, measure_gap
+from subgraft.pipeline.stages.vocabularies import GapStage, VocabularyStage
 from subgraft.subwords.vocabulary.learn import learn, sample
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import english, german
@@ -43,9 +43,9 @@ def test_texts_count_as_they_are_or_equally(
         (tmp_path / name).mkdir()
     inputs = {"corpus": corpus(tmp_path / "one", UPSTREAM), "second": corpus(tmp_path / "two", DOWNSTREAM)}
     settings = VocabularySettings(size=90, byte_fallback=False)
-    recipe = VocabularyRecipe(side="target", settings=settings, weighing=weighing)
+    stage = VocabularyStage(side="target", settings=settings, weighing=weighing)
     learn_vocabulary(
-        recipe, inputs, tmp_path / "out", StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events.jsonl"))
+        stage, inputs, tmp_path / "out", StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events.jsonl"))
     )
     expected = learn([*UPSTREAM, *DOWNSTREAM * copies], kind="unigram", size=90)
     assert Tokenizer.load(tmp_path / "out").fingerprint == expected.fingerprint
@@ -59,9 +59,9 @@ def test_what_a_task_writes_can_be_spelled(byte_fallback: bool, tmp_path: Path) 
         (tmp_path / name).mkdir()
     inputs = {"corpus": corpus(tmp_path / "text", [*UPSTREAM * 20, f"{rare} garten haus"])}
     settings = VocabularySettings(size=350 if byte_fallback else 90, byte_fallback=byte_fallback)
-    recipe = VocabularyRecipe(side="target", settings=settings)
+    stage = VocabularyStage(side="target", settings=settings)
     learn_vocabulary(
-        recipe, inputs, tmp_path / "out", StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events.jsonl"))
+        stage, inputs, tmp_path / "out", StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events.jsonl"))
     )
     learnt = Tokenizer.load(tmp_path / "out")
     assert learnt.decode(learnt.encode(rare)) == rare
@@ -75,7 +75,7 @@ def test_a_vocabulary_may_be_learnt_from_a_sample(tmp_path: Path) -> None:
     inputs = {"corpus": corpus(tmp_path / "text", UPSTREAM)}
     settings = VocabularySettings(size=90, byte_fallback=False, max_lines=100)
     learn_vocabulary(
-        VocabularyRecipe(side="target", settings=settings),
+        VocabularyStage(side="target", settings=settings),
         inputs,
         tmp_path / "out",
         StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events.jsonl")),
@@ -93,12 +93,12 @@ def test_text_that_only_the_models_vocabulary_gives_back_is_refused_and_recorded
     lines = [*UPSTREAM, *(f"{line} (haus)" for line in UPSTREAM[:8])]
     inputs = {"corpus": corpus(tmp_path / "text", lines[::-1]), "model": tmp_path / "model"}
     context = StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events.jsonl"))
-    recipe = VocabularyRecipe(side="target", settings=VocabularySettings(kind="wordpiece", size=120))
+    stage = VocabularyStage(side="target", settings=VocabularySettings(kind="wordpiece", size=120))
     with pytest.raises(UserError, match=r"downstream.vocabulary.max_lost_lines: the new vocabulary changes 8 of 168"):
-        learn_vocabulary(recipe, inputs, tmp_path / "out", context)
+        learn_vocabulary(stage, inputs, tmp_path / "out", context)
     assert not list((tmp_path / "out").iterdir())
-    learn_vocabulary(recipe.model_copy(update={"max_lost_lines": 0.1}), inputs, tmp_path / "out", context)
+    learn_vocabulary(stage.model_copy(update={"max_lost_lines": 0.1}), inputs, tmp_path / "out", context)
     assert "changes 8 of 168 lines" in (tmp_path / "events.jsonl").read_text(encoding="utf-8")
-    measure_gap(GapRecipe(), {**inputs, "vocabulary": tmp_path / "out"}, tmp_path / "gap", context)
+    measure_gap(GapStage(), {**inputs, "vocabulary": tmp_path / "out"}, tmp_path / "gap", context)
     record = json.loads((tmp_path / "gap" / "gap.json").read_text(encoding="utf-8"))
     assert (record["text"]["lost"]["lost"], record["lost"]["decoder"]["lost"]) == (8, 1), "training and test text"

@@ -16,10 +16,10 @@ from subgraft.embeddings.initialisers.distilled_rows import DistilledRows
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
-from subgraft.pipeline.recipes.embeddings import VocadtRecipe
-from subgraft.pipeline.recipes.models import TransferRecipe
-from subgraft.pipeline.stages import transfer
-from subgraft.pipeline.stages.vocadt import run
+from subgraft.pipeline.compute import transfer
+from subgraft.pipeline.compute.vocadt import run
+from subgraft.pipeline.stages.embeddings import VocadtStage
+from subgraft.pipeline.stages.models import TransferStage
 from watched import KilledError, Watched
 
 BOTH: tuple[SideName, ...] = ("encoder", "decoder")
@@ -34,7 +34,7 @@ def inputs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def recipe(
     sides: tuple[SideName, ...] = BOTH, rate: float = 0.01, max_train_examples: int | None = None
-) -> VocadtRecipe:
+) -> VocadtStage:
     training = TrainingSettings(
         max_steps=STEPS,
         batch_size=300,
@@ -44,13 +44,13 @@ def recipe(
         label_smoothing=0.0,
         dev_sentences=8,
     )
-    return VocadtRecipe(
+    return VocadtStage(
         languages=LANGUAGES, sides=sides, training=training, seed=1, max_train_examples=max_train_examples
     )
 
 
 def learn(
-    place: Path, inputs: dict[str, Path], chosen: VocadtRecipe | None = None, die_at: int | None = None
+    place: Path, inputs: dict[str, Path], chosen: VocadtStage | None = None, die_at: int | None = None
 ) -> tuple[dict[str, Any], list[int]]:
     (place / "out").mkdir(parents=True, exist_ok=True)
     context = Watched(place / "work", die_at)
@@ -59,7 +59,7 @@ def learn(
 
 def transferred(inputs: dict[str, Path], rows: Path, out: Path, method: str = "vocadt") -> dict[str, Any]:
     out.mkdir()
-    made = TransferRecipe(method=method, sides=BOTH, max_similar=10, seed=0)
+    made = TransferStage(method=method, sides=BOTH, max_similar=10, seed=0)
     directories = {name: path for name, path in inputs.items() if name != "corpus"} | {"distilled": rows}
     return dict(transfer.run_transfer(made, directories, out, NOWHERE))
 

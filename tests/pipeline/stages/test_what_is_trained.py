@@ -21,8 +21,8 @@ from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of
 from subgraft.modeling.sides import tables_of
-from subgraft.pipeline.recipes.training import FinetuneRecipe, NewRows
-from subgraft.pipeline.stages.finetune import run
+from subgraft.pipeline.compute.finetune import run
+from subgraft.pipeline.stages.training import FinetuneStage, NewRows
 from subgraft.subwords.vocabulary.alignment import new_tokens
 from subgraft.training.context import Json
 from subgraft.training.objectives.translation import DevScores
@@ -83,7 +83,7 @@ def finetune(
 ) -> tuple[Weights, dict[str, Json]]:
     """The weights after a finetuning, or after one that went on where it was killed, and what its record says."""
     about_new = training.train == "new-rows" or training.rare_tokens is not None
-    recipe = FinetuneRecipe(
+    recipe = FinetuneStage(
         languages=LANGUAGES,
         training=training,
         seed=1,

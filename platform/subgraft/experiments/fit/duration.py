@@ -86,11 +86,11 @@ def training_time(
     if not trainings:
         return Duration(0.0)
     paces = [estimate.pace.seconds if estimate.pace else None for estimate in trainings]
-    sizes = [_tokens_per_update(estimate.step.recipe.training, tokens_per_character) for estimate in trainings]
+    sizes = [_tokens_per_update(estimate.step.stage.training, tokens_per_character) for estimate in trainings]
     timed, timed_tokens = None, 1.0
     if None in paces:
         timed_tokens = min(size for size, pace in zip(sizes, paces, strict=True) if pace is None)
-        timed = _time_update(model, trainings[0].step.recipe.training.precision, runtime, timed_tokens)
+        timed = _time_update(model, trainings[0].step.stage.training.precision, runtime, timed_tokens)
     total = 0.0
     for estimate, tokens, pace in zip(trainings, sizes, paces, strict=True):
         if pace is None and timed is not None:

@@ -11,7 +11,7 @@ from subgraft.experiments.fit.outcome import Outcome
 from subgraft.experiments.model_selection import Finetuned
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.report import collect_labelled
+from subgraft.pipeline.compute.report import collect_labelled
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,7 +24,7 @@ class LabelOutcome(Outcome):
     @classmethod
     def read(cls, pipeline: Pipeline, store: Store) -> Self:
         report = pipeline.report
-        data = collect_labelled(report.recipe, {role: store.path(step) for role, step in report.inputs.items()})
+        data = collect_labelled(report.stage, {role: store.path(step) for role, step in report.inputs.items()})
         main = metric_names(data)[0]
         by_system = summarise_metric(data, main)
         tokens = {name: fmean(result.tokens_per_sentence for result in data.results(name)) for name in by_system}

@@ -17,7 +17,7 @@ from subgraft.evaluation.reporting.summary import SystemSummary, summarise
 from subgraft.experiments.model_selection import Finetuned, Selection
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.report import collect
+from subgraft.pipeline.compute.report import collect
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -39,7 +39,7 @@ class Outcome:
     def read(cls, pipeline: Pipeline, store: Store) -> Self:
         """Read it from a store with the experiment's report and all its inputs."""
         report = pipeline.report
-        data = collect(report.recipe, {role: store.path(step) for role, step in report.inputs.items()})
+        data = collect(report.stage, {role: store.path(step) for role, step in report.inputs.items()})
         by_name = {system.name: system for system in summarise(data)}
         tokens = {name: system.tokens_per_sentence for name, system in by_name.items()}
 

@@ -143,7 +143,7 @@ class Recorder:
     def _open(self, trial: TrialResult, *, cached: bool) -> None:
         steps = trial_steps(self._pipeline, trial)
         system = trial_system(template(self._pipeline), trial)
-        fingerprints = {f"fingerprint.{step.stage.name}": step.fingerprint for step in steps.targets}
+        fingerprints = {f"fingerprint.{step.stage.stage_name}": step.fingerprint for step in steps.targets}
         tags: dict[str, str] = {
             "trial": str(trial.number),
             "system": system.name,

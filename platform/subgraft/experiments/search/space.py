@@ -19,9 +19,8 @@ from subgraft.experiments.search.trial_results import TrialResult, Value
 from subgraft.experiments.steps.decoding_engine import with_engine
 from subgraft.orchestration.store.step import TEST_SET, Step, sha256_of
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline import stages
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.recipes.training import FinetuneRecipe
+from subgraft.pipeline.stages.evaluation import EvaluateStage
+from subgraft.pipeline.stages.training import FinetuneStage
 from subgraft.training.progress import SelectedWeights, selected_weights
 
 ONLY_TRAINED = ("kd_weight", "generator_steps")
@@ -118,9 +117,9 @@ class TrialSteps:
         return [] if trained else ["its dev score was best before any training"]
 
     def _selected_weights(self, store: Store) -> SelectedWeights:
-        recipe = self.finetune.recipe
-        assert isinstance(recipe, FinetuneRecipe)
-        return selected_weights(store.artifact(self.finetune), recipe.training.select)
+        stage = self.finetune.stage
+        assert isinstance(stage, FinetuneStage)
+        return selected_weights(store.artifact(self.finetune), stage.training.select)
 
 
 def trial_steps(pipeline: Pipeline, trial: TrialResult) -> TrialSteps:
@@ -135,7 +134,7 @@ def _steps(pipeline: Pipeline, system: System) -> TrialSteps:
         return TrialSteps(finetune, None)
     settings = pipeline.experiment.evaluation
     changes = {"test_sentences": settings.speed_sentences, "calibration": False}
-    recipe = EvaluateRecipe(
+    stage = EvaluateStage(
         languages=pipeline.experiment.languages,
         evaluation=settings.measurement.model_copy(update=changes),
         split="dev",
@@ -144,7 +143,7 @@ def _steps(pipeline: Pipeline, system: System) -> TrialSteps:
     )
     inputs = {"model": finetune, "corpus": pipeline.inputs.downstream_corpus}
     labels = {**finetune.labels, TEST_SET: "dev"}
-    return TrialSteps(finetune, with_engine(Step(stages.EVALUATE, f"speed of {system.name}", recipe, inputs, labels)))
+    return TrialSteps(finetune, with_engine(Step(stage, f"speed of {system.name}", inputs, labels)))
 
 
 def search_settings(pipeline: Pipeline) -> SearchSettings:

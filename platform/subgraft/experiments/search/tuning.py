@@ -38,7 +38,7 @@ from subgraft.orchestration.store.events import Metrics, Observer, Progress, War
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages import FINETUNE
+from subgraft.pipeline.stages.training import FinetuneStage
 
 # The fields of a trial's reports to Tune: the first two during finetuning, the others at the end.
 EVALUATION, BLEU, STATE, SAID = "evaluation", "best_dev_bleu", "state", "said"
@@ -80,11 +80,11 @@ class Watcher(Observer):
         self.warnings: list[str] = []
 
     def progress(self, step: Step, event: Progress) -> None:
-        if step.stage == FINETUNE:
+        if type(step.stage) is FinetuneStage:
             self._total = event.total
 
     def metrics(self, step: Step, event: Metrics) -> None:
-        if step.stage != FINETUNE or "dev_bleu" not in event.values or event.step in self._scores:
+        if type(step.stage) is not FinetuneStage or "dev_bleu" not in event.values or event.step in self._scores:
             return
         self._scores[event.step] = event.values["dev_bleu"]
         if 0 < event.step < self._total:

@@ -13,10 +13,9 @@ from subgraft.experiments.steps.back_translation import BackTranslationSteps
 from subgraft.experiments.steps.decoding_engine import with_engine
 from subgraft.experiments.steps.inputs import InputSteps
 from subgraft.orchestration.store.step import Step
-from subgraft.pipeline import stages
-from subgraft.pipeline.recipes.corpora import CopiedRecipe
-from subgraft.pipeline.recipes.models import TransferRecipe
-from subgraft.pipeline.recipes.training import EmbeddingWarmupRecipe, NewRows
+from subgraft.pipeline.stages.corpora import CopiedStage
+from subgraft.pipeline.stages.models import TransferStage
+from subgraft.pipeline.stages.training import EmbeddingWarmupStage, NewRows
 
 
 class AdditionalTextSteps:
@@ -47,7 +46,7 @@ class AdditionalTextSteps:
         assert self._inputs.text is not None  # validation requires it
         return {"text": self._inputs.text}
 
-    def embedding_warmup(self, system: System, transfer: Step[TransferRecipe] | None, upstream: Step) -> Step | None:
+    def embedding_warmup(self, system: System, transfer: Step[TransferStage] | None, upstream: Step) -> Step | None:
         """The training of a system's new rows alone, shared by systems and seeds with the same initial rows.
 
         `upstream` is the model before the transfer, by which rows count as new.
@@ -55,7 +54,7 @@ class AdditionalTextSteps:
         experiment, training = self.experiment, self.experiment.embedding_warmup_training
         if system.embedding_warmup is None or transfer is None or training is None:
             return None
-        recipe = EmbeddingWarmupRecipe(
+        stage = EmbeddingWarmupStage(
             languages=experiment.languages,
             training=training.finetuning,
             seed=experiment.upstream.seed,
@@ -66,7 +65,7 @@ class AdditionalTextSteps:
         inputs = {"model": transfer, "corpus": self._inputs.downstream_corpus, "upstream": upstream}
         inputs |= self.inputs_for(system, system.embedding_warmup)
         name = transfer.name.replace("transfer", "rows first of", 1)
-        return with_engine(Step(stages.EMBEDDING_WARMUP, name, recipe, inputs, transfer.labels))
+        return with_engine(Step(stage, name, inputs, transfer.labels))
 
     @property
     def copies(self) -> dict[str, Step]:
@@ -74,11 +73,11 @@ class AdditionalTextSteps:
         return {"synthetic": self._copied} if self._inputs.text_on("target") else {}
 
     @cached_property
-    def _copied(self) -> Step[CopiedRecipe]:
+    def _copied(self) -> Step[CopiedStage]:
         """The same lines for all systems and seeds."""
         experiment, text = self.experiment, self._inputs.text
         assert text is not None  # validation requires it
-        recipe = CopiedRecipe(
+        stage = CopiedStage(
             languages=experiment.languages, copied=experiment.copied_text, seed=experiment.upstream.seed
         )
-        return Step(stages.COPIED, "copied text", recipe, {"text": text})
+        return Step(stage, "copied text", {"text": text})

@@ -24,9 +24,8 @@ from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.tokenizers import checkpoint_languages, load_tokenizers
 from subgraft.orchestration.store.step import Step
-from subgraft.pipeline import stages
-from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe, ReversedRecipe, TextPart
-from subgraft.pipeline.recipes.training import FinetuneRecipe, UnsupervisedRecipe
+from subgraft.pipeline.stages.corpora import BackTranslatedStage, ReversedStage, TextPart
+from subgraft.pipeline.stages.training import FinetuneStage, UnsupervisedStage
 
 WHERE = "back_translation.model"
 # A model is named by the text that it reads: the task's is `source`, the reverse model's is `target`.
@@ -45,10 +44,10 @@ class BackTranslationSteps:
         self._inputs = inputs
         self._models = models
         # Dictionaries, as a search pickles this object for its trials.
-        self._texts: dict[tuple[TextSide, int], Step[BackTranslatedRecipe]] = {}
+        self._texts: dict[tuple[TextSide, int], Step[BackTranslatedStage]] = {}
         self._finetuned: dict[tuple[TextSide, int], Step] = {}
 
-    def pairs(self, rounds: int) -> Step[BackTranslatedRecipe]:
+    def pairs(self, rounds: int) -> Step[BackTranslatedStage]:
         """The pairs of the last of `rounds` rounds, for the task's models.
 
         Raises UserError for a configured model that is known not to translate this way, and for a checkpoint that
@@ -64,18 +63,18 @@ class BackTranslationSteps:
             self._finetuned[key] = self._finetuned_model(reads, rounds)
         return self._finetuned[key]
 
-    def _text(self, side: TextSide, number: int) -> Step[BackTranslatedRecipe]:
+    def _text(self, side: TextSide, number: int) -> Step[BackTranslatedStage]:
         """Pairs whose targets are the text of a side, in a round."""
         key = side, number
         if key not in self._texts:
             self._texts[key] = self._translation(side, number)
         return self._texts[key]
 
-    def _translation(self, side: TextSide, number: int) -> Step[BackTranslatedRecipe]:
+    def _translation(self, side: TextSide, number: int) -> Step[BackTranslatedStage]:
         experiment, text = self.experiment, self._inputs.text
         assert text is not None  # validation requires it
         settings, model = experiment.back_translation, self.model(side, number - 1)
-        recipe = BackTranslatedRecipe(
+        stage = BackTranslatedStage(
             languages=self._languages(OTHER_SIDE[side]),
             side=side,
             beam=None if settings.sample else settings.beam,
@@ -88,14 +87,14 @@ class BackTranslationSteps:
         )
         name = "back-translated text" if side == "target" else "text translated forwards"
         inputs = {"text": text, "model": model}
-        return with_engine(Step(stages.BACK_TRANSLATED, _in_round(name, number, 2), recipe, inputs))
+        return with_engine(Step(stage, _in_round(name, number, 2), inputs))
 
     def _finetuned_model(self, reads: TextSide, rounds: int) -> Step:
         path = self.experiment.back_translation.model
         if reads == "target" and path is not None and not rounds:
             return self._imported(path)
         experiment = self.experiment
-        recipe = FinetuneRecipe(
+        stage = FinetuneStage(
             languages=self._languages(reads),
             training=_full_finetuning(experiment.finetune, "back-translated" if rounds else None),
             seed=experiment.upstream.seed,
@@ -105,7 +104,7 @@ class BackTranslationSteps:
         inputs = {"model": self._start(reads), "corpus": self._corpus(reads)}
         inputs |= {"synthetic": self._text(OTHER_SIDE[reads], rounds)} if rounds else {}
         name = _in_round(f"finetune the {_NAMES[reads]} model", rounds, 1)
-        return with_engine(Step(stages.FINETUNE, name, recipe, inputs))
+        return with_engine(Step(stage, name, inputs))
 
     def _languages(self, reads: TextSide) -> Languages:
         languages = self.experiment.languages
@@ -140,8 +139,8 @@ class BackTranslationSteps:
             "encoder": upstream.inputs["decoder"],
             "decoder": upstream.inputs["encoder"],
         }
-        recipe = upstream.recipe.model_copy(update={"languages": languages.reversed})
-        return Step(upstream.stage, f"{upstream.name}, reversed", recipe, inputs)
+        stage = upstream.stage.model_copy(update={"languages": languages.reversed})
+        return Step(stage, f"{upstream.name}, reversed", inputs)
 
     def _require_tag(self, rounds: int) -> None:
         """Check the tag in a checkpoint's unchanged vocabularies; learnt vocabularies are checked when used."""
@@ -166,8 +165,8 @@ def _full_finetuning(training: FinetuneSettings, text: TextUse | None) -> Finetu
     return settings.model_copy(update={"embedding_learning_rate": None})
 
 
-def _reversed(corpus: Step, languages: Languages) -> Step[ReversedRecipe]:
-    return Step(stages.REVERSED, f"{corpus.name}, reversed", ReversedRecipe(languages=languages), {"corpus": corpus})
+def _reversed(corpus: Step, languages: Languages) -> Step[ReversedStage]:
+    return Step(ReversedStage(languages=languages), f"{corpus.name}, reversed", {"corpus": corpus})
 
 
 def _require_reverse(directory: Path, required: Languages, objective: TaskObjectiveSettings) -> None:
@@ -209,7 +208,7 @@ class UnsupervisedSteps:
         self.experiment = inputs.experiment
         self._inputs = inputs
 
-    def training(self, system: System, seed: int, prepared: Step) -> Step[UnsupervisedRecipe]:
+    def training(self, system: System, seed: int, prepared: Step) -> Step[UnsupervisedStage]:
         """The last round of a system; `prepared` has its vocabulary.
 
         Raises UserError for a checkpoint that cannot be asked for one language or the other.
@@ -221,11 +220,11 @@ class UnsupervisedSteps:
             step = self._round(system, seed, step, number, rounds)
         return step
 
-    def _round(self, system: System, seed: int, model: Step, number: int, rounds: int) -> Step[UnsupervisedRecipe]:
+    def _round(self, system: System, seed: int, model: Step, number: int, rounds: int) -> Step[UnsupervisedStage]:
         experiment = self.experiment
         training = experiment.unsupervised.training(system.finetuning(experiment.finetune))
         has_embedding_rate = training.applied_embedding_learning_rate is not None
-        recipe = UnsupervisedRecipe(
+        stage = UnsupervisedStage(
             languages=experiment.languages,
             training=training,
             seed=seed,
@@ -240,14 +239,14 @@ class UnsupervisedSteps:
         }
         labels = {"system": system.name, "seed": str(seed)}
         name = f"finetune {system.name} seed {seed}" + (f", round {number}" if number < rounds else "")
-        return with_engine(Step(stages.UNSUPERVISED, name, recipe, inputs, labels))
+        return with_engine(Step(stage, name, inputs, labels))
 
-    def _translation(self, side: TextSide, model: Step, seed: int, number: int) -> Step[BackTranslatedRecipe]:
+    def _translation(self, side: TextSide, model: Step, seed: int, number: int) -> Step[BackTranslatedStage]:
         """Lines of a side as targets, with their translations as sources."""
         experiment, text = self.experiment, self._inputs.text
         settings, languages = experiment.unsupervised, experiment.languages
         assert text is not None  # validation requires it
-        recipe = BackTranslatedRecipe(
+        stage = BackTranslatedStage(
             languages=languages if side == "target" else languages.reversed,
             side=side,
             beam=settings.beam,
@@ -261,13 +260,13 @@ class UnsupervisedSteps:
             batch_size=settings.batch_size,
         )
         name = f"{side} text translated by {model.name}"
-        return with_engine(Step(stages.BACK_TRANSLATED, name, recipe, {"text": text, "model": model}))
+        return with_engine(Step(stage, name, {"text": text, "model": model}))
 
     def _require_codes(self) -> None:
         checkpoint, languages = self.experiment.upstream.checkpoint, self.experiment.languages
         if checkpoint is None:
             return
-        directory = require_model(self._inputs.checkpoint.recipe.model)
+        directory = require_model(self._inputs.checkpoint.stage.model)
         config, tokenizers = read_config(directory), self._inputs.checkpoint_tokenizers
         family, decoder = family_of(config), tokenizers["decoder"]
         encoder = tokenizers.get("encoder", decoder)

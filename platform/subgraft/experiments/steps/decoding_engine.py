@@ -12,13 +12,14 @@ from subgraft.modeling.families import as_both_sides, config_dict, family_of
 from subgraft.modeling.families.conditional import with_source
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.orchestration.store.step import Step
-from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.recipes.recipe import (
+from subgraft.pipeline.stages.corpora import BackTranslatedStage
+from subgraft.pipeline.stages.evaluation import EvaluateStage
+from subgraft.pipeline.stages.stage import (
     FromCheckpoint,
     FromSettings,
     OnBothSides,
-    Recipe,
+    S,
+    Stage,
     Unchanged,
     WithContext,
     WithNextSentence,
@@ -26,36 +27,35 @@ from subgraft.pipeline.recipes.recipe import (
     WithSourceEncoder,
     WithVocabularies,
 )
-from subgraft.pipeline.recipes.training import FinetuneRecipe, PretrainRecipe
-from subgraft.pipeline.stages.stage import R
+from subgraft.pipeline.stages.training import FinetuneStage, PretrainStage
 
 # A new model's configuration needs sizes; which ones does not affect what CTranslate2 supports.
 _ANY_SIZE = 100
 
 
-def with_engine(step: Step[R]) -> Step[R]:
+def with_engine(step: Step[S]) -> Step[S]:
     """The step, with transformers in place of CTranslate2 if that does not support its model.
 
-    So a recipe names the engine that in fact generates its texts.
+    So a stage names the engine that in fact generates its texts.
     """
-    recipe: Recipe = step.recipe
-    if isinstance(recipe, EvaluateRecipe):
+    stage: Stage = step.stage
+    if isinstance(stage, EvaluateStage):
         # Only transformers samples texts, predicts labels and ends outputs at another token than the model's.
-        objective = recipe.objective
+        objective = stage.objective
         transformers_only = objective.source is not None or objective.kind == "chat" or objective.understands
         transformers_only = transformers_only or objective.needs_documents
-        if recipe.evaluation.engine == "ctranslate2" and (transformers_only or not _is_supported(step.inputs["model"])):
-            evaluation = recipe.evaluation.model_copy(update={"engine": "transformers"})
+        if stage.evaluation.engine == "ctranslate2" and (transformers_only or not _is_supported(step.inputs["model"])):
+            evaluation = stage.evaluation.model_copy(update={"engine": "transformers"})
             return _with_changes(step, evaluation=evaluation)
-    elif isinstance(recipe, BackTranslatedRecipe):
-        if recipe.engine == "ctranslate2" and not _is_supported(step.inputs["model"]):
+    elif isinstance(stage, BackTranslatedStage):
+        if stage.engine == "ctranslate2" and not _is_supported(step.inputs["model"]):
             return _with_changes(step, engine="transformers")
     elif (
-        isinstance(recipe, FinetuneRecipe | PretrainRecipe)
-        and recipe.training.dev_engine == "ctranslate2"
-        and not (_translates_on_dev(recipe) and _is_supported(step))
+        isinstance(stage, FinetuneStage | PretrainStage)
+        and stage.training.dev_engine == "ctranslate2"
+        and not (_translates_on_dev(stage) and _is_supported(step))
     ):
-        return _with_changes(step, training=recipe.training.model_copy(update={"dev_engine": "transformers"}))
+        return _with_changes(step, training=stage.training.model_copy(update={"dev_engine": "transformers"}))
     return step
 
 
@@ -64,7 +64,7 @@ def left_to_transformers(configured: bool, steps: Sequence[Step]) -> list[str]:
     names = [
         step.name
         for step in steps
-        if configured and isinstance(step.recipe, EvaluateRecipe) and step.recipe.evaluation.engine == "transformers"
+        if configured and isinstance(step.stage, EvaluateStage) and step.stage.evaluation.engine == "transformers"
     ]
     if not names:
         return []
@@ -72,17 +72,17 @@ def left_to_transformers(configured: bool, steps: Sequence[Step]) -> list[str]:
     return [f"evaluation.engine: CTranslate2 has no such models, so transformers does: {listed}"]
 
 
-def _with_changes(step: Step[R], **changes: Any) -> Step[R]:
-    return replace(step, recipe=step.recipe.model_copy(update=changes))
+def _with_changes(step: Step[S], **changes: Any) -> Step[S]:
+    return replace(step, stage=step.stage.model_copy(update=changes))
 
 
-def _translates_on_dev(recipe: FinetuneRecipe | PretrainRecipe) -> bool:
+def _translates_on_dev(stage: FinetuneStage | PretrainStage) -> bool:
     """Whether dev scores need translations, by a model without adapters, which CTranslate2 does not support."""
-    if isinstance(recipe, FinetuneRecipe):
-        objective = recipe.objective
+    if isinstance(stage, FinetuneStage):
+        objective = stage.objective
         transformers_only = objective.understands or objective.needs_documents
-        return objective.needs_pairs and not transformers_only and recipe.training.train != "adapters"
-    return any(objective.needs_pairs for objective in recipe.objectives)
+        return objective.needs_pairs and not transformers_only and stage.training.train != "adapters"
+    return any(objective.needs_pairs for objective in stage.objectives)
 
 
 def require_context(model: Step, where: str) -> None:
@@ -102,7 +102,7 @@ def _is_supported(step: Step) -> bool:
 
 def _config(step: Step) -> Mapping[str, Any]:
     """config.json of the model that a step makes, with arbitrary vocabulary sizes."""
-    change = step.recipe.model_change
+    change = step.stage.model_change
     match change.before if isinstance(change, WithNextSentence) else change:
         case FromCheckpoint(checkpoint):
             return read_config(require_model(checkpoint, body=True))

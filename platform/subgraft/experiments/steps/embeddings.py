@@ -17,10 +17,19 @@ from subgraft.experiments.steps.inputs import InputSteps, from_checkpoint
 from subgraft.experiments.steps.vocabularies import VocabularySteps
 from subgraft.modeling.hub import require_model
 from subgraft.orchestration.store.step import Step
-from subgraft.pipeline import stages
-from subgraft.pipeline.recipes import embeddings as recipes
-from subgraft.pipeline.recipes.models import TransferRecipe
-from subgraft.pipeline.recipes.vocabularies import StaticEmbeddingsRecipe
+from subgraft.pipeline.stages.embeddings import (
+    NETWORK_FILES,
+    AttentionInfluenceStage,
+    GeneratorStage,
+    ImportedNetworkStage,
+    LikelihoodMatchingStage,
+    MixingKind,
+    NetworkStage,
+    TokenDistillationStage,
+    VocadtStage,
+)
+from subgraft.pipeline.stages.models import TransferStage
+from subgraft.pipeline.stages.vocabularies import StaticEmbeddingsStage
 
 
 class EmbeddingSteps:
@@ -32,11 +41,11 @@ class EmbeddingSteps:
         self._vocabularies = vocabularies
         self._text = text
 
-    def transfer(self, system: System, seed: int, model: Step, generator: Step | None) -> Step[TransferRecipe]:
+    def transfer(self, system: System, seed: int, model: Step, generator: Step | None) -> Step[TransferStage]:
         method = system.initialiser or "mean"  # unused with a trimmed vocabulary, which has no new rows
         facts = initialiser_info(system.initialiser)
         seeded = facts.seeded
-        recipe = TransferRecipe(
+        stage = TransferStage(
             method=method,
             sides=self.experiment.sides,
             max_similar=self.experiment.generator.max_similar,
@@ -60,7 +69,7 @@ class EmbeddingSteps:
             inputs |= {"distilled": self._learnt(facts.learning, system, model, vocabularies, generator)}
         name = f"transfer {system.name} seed {seed}" if seeded else f"transfer {system.name}"
         labels = {"system": system.name, **({"seed": str(seed)} if seeded else {})}
-        return Step(stages.TRANSFER, name, recipe, inputs, labels)
+        return Step(stage, name, inputs, labels)
 
     def generator(self, system: System, model: Step) -> Step | None:
         """The generator that a system needs for its model. Raises UserError if a configured one does not exist."""
@@ -73,12 +82,12 @@ class EmbeddingSteps:
 
     def _mixing(self, system: System, model: Step) -> Step:
         experiment = self.experiment
-        recipe = recipes.GeneratorRecipe(
+        stage = GeneratorStage(
             objectives=experiment.upstream.objectives,
             languages=experiment.upstream_languages,
             sides=experiment.sides,
             one_vocabulary=experiment.downstream.shared,
-            kind=cast(recipes.MixingKind, system.generator),  # a network is made elsewhere
+            kind=cast(MixingKind, system.generator),  # a network is made elsewhere
             kd_weight=system.kd_weight or 0.0,
             generator=experiment.generator,
             training=_training(experiment.generator_training, system),
@@ -87,13 +96,13 @@ class EmbeddingSteps:
         inputs = {"model": model, "corpus": self._inputs.upstream_corpus}
         if experiment.generator.resegmentation.match:
             inputs |= self._vocabulary_inputs(self._vocabularies.of_system(system))
-        return Step(stages.GENERATOR, f"generator {system.name}", recipe, inputs)
+        return Step(stage, f"generator {system.name}", inputs)
 
     def _network(self, system: System, model: Step) -> Step:
         """The network of the model, which is the same for every task."""
         experiment = self.experiment
         assert experiment.network_training is not None
-        recipe = recipes.NetworkRecipe(
+        stage = NetworkStage(
             objectives=experiment.upstream.objectives,
             languages=experiment.upstream_languages,
             sides=experiment.sides,
@@ -103,30 +112,30 @@ class EmbeddingSteps:
             training=_training(experiment.network_training, system),
             seed=experiment.upstream.seed,
         )
-        return Step(stages.NETWORK, "network", recipe, {"model": model, "corpus": self._inputs.upstream_corpus})
+        return Step(stage, "network", {"model": model, "corpus": self._inputs.upstream_corpus})
 
     def _imported(self, path: str) -> Step:
         """A previously trained network, imported into the store."""
         directory = self._inputs.path(path)
         digest = hashlib.sha256()
-        for name in recipes.NETWORK_FILES:
+        for name in NETWORK_FILES:
             if not (directory / name).is_file():
                 hint = "`subgraft generator train` makes such a directory."
                 raise UserError(f"no trained network here: it lacks {name}", where=str(directory), hint=hint)
             digest.update(f"{name} {file_digest(directory / name)}\n".encode())
-        recipe = recipes.ImportedNetworkRecipe(
+        stage = ImportedNetworkStage(
             digest=digest.hexdigest(),
             sides=self.experiment.sides,
             directory=str(directory),
         )
-        return Step(stages.IMPORTED_NETWORK, "imported network", recipe)
+        return Step(stage, "imported network")
 
     def _static(self, algorithm: StaticAlgorithm, side: SideName, vocabulary: Step) -> Step:
         """Static embeddings of a side's new vocabulary; systems that need the same ones share them."""
         experiment = self.experiment
         settings = experiment.static_embeddings
         dimensions = settings.dimensions or experiment.model.width_of_rows
-        recipe = StaticEmbeddingsRecipe(
+        stage = StaticEmbeddingsStage(
             side=self._inputs.text_of(side),
             algorithm=algorithm,
             settings=settings.model_copy(update={"dimensions": dimensions}),
@@ -134,9 +143,9 @@ class EmbeddingSteps:
         inputs = {
             **self._inputs.training_corpora,
             "vocabulary": vocabulary,
-            **self._inputs.text_on(recipe.side),
+            **self._inputs.text_on(stage.side),
         }
-        return Step(stages.STATIC, f"{recipe.algorithm} embeddings of the {side}", recipe, inputs)
+        return Step(stage, f"{stage.algorithm} embeddings of the {side}", inputs)
 
     def _donor(self, system: str, name: str) -> Step:
         """The donor's model, imported into the store. Raises UserError for one that cannot be read."""
@@ -173,20 +182,20 @@ class EmbeddingSteps:
         """Rows of the new tokens of all sides, by Token Distillation; all seeds share them."""
         experiment = self.experiment
         assert experiment.token_distillation_training is not None
-        recipe = recipes.TokenDistillationRecipe(
+        stage = TokenDistillationStage(
             languages=experiment.languages,
             sides=experiment.sides,
             distillation=experiment.token_distillation,
             training=experiment.token_distillation_training,
             seed=experiment.upstream.seed,
         )
-        return Step(stages.DISTILLATION, "token distillation", recipe, self._distilled_text(model, vocabularies))
+        return Step(stage, "token distillation", self._distilled_text(model, vocabularies))
 
     def _attention_influence(self, model: Step, vocabularies: Mapping[SideName, Step]) -> Step:
         """Rows of the new tokens of all sides, by distilling attention influence; all seeds share them."""
         experiment = self.experiment
         assert experiment.attention_influence_training is not None
-        recipe = recipes.AttentionInfluenceRecipe(
+        stage = AttentionInfluenceStage(
             languages=experiment.languages,
             sides=experiment.sides,
             distillation=experiment.attention_influence,
@@ -194,7 +203,7 @@ class EmbeddingSteps:
             seed=experiment.upstream.seed,
         )
         inputs = self._distilled_text(model, vocabularies)
-        return Step(stages.ATTENTION_INFLUENCE, "attention influence", recipe, inputs)
+        return Step(stage, "attention influence", inputs)
 
     def _distilled_text(self, model: Step, vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
         """The inputs of a step that reads the task's text in both segmentations."""
@@ -207,7 +216,7 @@ class EmbeddingSteps:
         """Rows of the new tokens of all sides, as combinations of old rows; all seeds share them."""
         experiment = self.experiment
         assert experiment.vocadt_training is not None
-        recipe = recipes.VocadtRecipe(
+        stage = VocadtStage(
             languages=experiment.languages,
             sides=experiment.sides,
             training=experiment.vocadt_training,
@@ -215,13 +224,13 @@ class EmbeddingSteps:
             max_train_examples=experiment.finetune.max_train_examples,
         )
         inputs = {"model": model, "corpus": self._inputs.downstream_corpus, **self._vocabulary_inputs(vocabularies)}
-        return Step(stages.VOCADT, "vocadt", recipe, inputs)
+        return Step(stage, "vocadt", inputs)
 
     def _likelihood_matching(self, system: System, model: Step, vocabulary: Step, generator: Step | None) -> Step:
         """Rows of the decoder's new tokens, by likelihood matching; all seeds share them."""
         experiment = self.experiment
         assert experiment.likelihood_matching_training is not None
-        recipe = recipes.LikelihoodMatchingRecipe(
+        stage = LikelihoodMatchingStage(
             languages=experiment.languages,
             starts_from=system.starts_from or "mean",
             max_similar=experiment.generator.max_similar,
@@ -232,7 +241,7 @@ class EmbeddingSteps:
         inputs = {"model": model, "corpus": self._inputs.downstream_corpus, "vocabulary/decoder": vocabulary}
         inputs |= {"generator": generator} if generator else {}
         inputs |= self._text.copies if experiment.likelihood_matching.text == "references" else {}
-        return Step(stages.MATCHING, f"likelihood matching from {recipe.starts_from}", recipe, inputs)
+        return Step(stage, f"likelihood matching from {stage.starts_from}", inputs)
 
 
 def _training(training: TrainingSettings, system: System) -> TrainingSettings:

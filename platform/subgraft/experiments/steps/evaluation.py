@@ -14,18 +14,17 @@ from subgraft.experiments.steps.models import ModelSteps
 from subgraft.experiments.steps.system import Moment
 from subgraft.experiments.steps.vocabularies import VocabularySteps
 from subgraft.orchestration.store.step import TEST_SET, Step, in_order
-from subgraft.pipeline import stages
-from subgraft.pipeline.recipes.corpora import CORPORA
-from subgraft.pipeline.recipes.evaluation import (
+from subgraft.pipeline.stages.corpora import CORPORA
+from subgraft.pipeline.stages.evaluation import (
     LANGUAGE_TEXT,
-    EvaluateRecipe,
-    IntrinsicRecipe,
-    LikelihoodRecipe,
-    SeenPairsRecipe,
+    EvaluateStage,
+    IntrinsicStage,
+    LikelihoodStage,
+    SeenPairsStage,
 )
-from subgraft.pipeline.recipes.models import TransferRecipe
-from subgraft.pipeline.recipes.training import FinetuneRecipe
-from subgraft.pipeline.recipes.vocabularies import GapRecipe
+from subgraft.pipeline.stages.models import TransferStage
+from subgraft.pipeline.stages.training import FinetuneStage
+from subgraft.pipeline.stages.vocabularies import GapStage
 
 
 class EvaluationSteps:
@@ -46,7 +45,7 @@ class EvaluationSteps:
             "corpus": self._inputs.downstream_corpus,
         }
         inputs |= {"encoder": self._vocabularies.downstream["encoder"]} if "encoder" in self.experiment.sides else {}
-        return Step(stages.GAP, "subword gap", GapRecipe(), inputs)
+        return Step(GapStage(), "subword gap", inputs)
 
     @cached_property
     def _texts_of_languages(self) -> dict[str, Step]:
@@ -63,28 +62,28 @@ class EvaluationSteps:
         steps = dict.fromkeys([inputs.downstream_corpus, *inputs.direction_corpora.values(), *texts, *upstream])
         return {f"{LANGUAGE_TEXT}{index:04}": step for index, step in enumerate(steps)}
 
-    def scores(self, finetune: Step[FinetuneRecipe]) -> Step[EvaluateRecipe]:
+    def scores(self, finetune: Step[FinetuneStage]) -> Step[EvaluateStage]:
         experiment, labels = self.experiment, finetune.labels
-        by_document = finetune.recipe.objective.needs_documents
-        recipe = EvaluateRecipe(
+        by_document = finetune.stage.objective.needs_documents
+        stage = EvaluateStage(
             languages=experiment.languages,
             evaluation=experiment.evaluation.measurement,
-            objective=finetune.recipe.objective if by_document else experiment.finetuned_on,
+            objective=finetune.stage.objective if by_document else experiment.finetuned_on,
             packages=packages(METRICS, experiment.evaluation.metrics),
             ranking=experiment.evaluation.ranking if experiment.finetuned_on.source else None,
         )
         inputs = {"model": finetune, "corpus": self._inputs.downstream_corpus, **self._texts_of_languages}
         name = f"evaluate {labels['system']} seed {labels['seed']}"
-        return with_engine(Step(stages.EVALUATE, name, recipe, inputs, labels))
+        return with_engine(Step(stage, name, inputs, labels))
 
-    def on_directions(self, finetune: Step, first: Step[EvaluateRecipe]) -> dict[str, Step[EvaluateRecipe]]:
+    def on_directions(self, finetune: Step, first: Step[EvaluateStage]) -> dict[str, Step[EvaluateStage]]:
         """An evaluation on each direction by its name; empty without directions.
 
         first: the evaluation on the first direction, the task's. On others, speed and calibration are not measured.
         """
         corpora, labels = self._inputs.direction_corpora, finetune.labels
-        measurement = first.recipe.evaluation.model_copy(update={"calibration": False})
-        evaluations = dict[str, Step[EvaluateRecipe]]()
+        measurement = first.stage.evaluation.model_copy(update={"calibration": False})
+        evaluations = dict[str, Step[EvaluateStage]]()
         for direction in self.experiment.directions:
             if corpora[direction.name] is self._inputs.downstream_corpus:
                 evaluations[direction.name] = first
@@ -92,41 +91,33 @@ class EvaluationSteps:
             changes = {"languages": direction.languages, "evaluation": measurement, "speed": False}
             name = f"evaluate {labels['system']} seed {labels['seed']} on {direction.name}"
             inputs = {"model": finetune, "corpus": corpora[direction.name], **self._texts_of_languages}
-            step = Step(
-                stages.EVALUATE,
-                name,
-                first.recipe.model_copy(update=changes),
-                inputs,
-                {TEST_SET: direction.name, **labels},
-            )
+            step = Step(first.stage.model_copy(update=changes), name, inputs, {TEST_SET: direction.name, **labels})
             evaluations[direction.name] = with_engine(step)
         return evaluations
 
-    def seen(self, finetune: Step) -> dict[str, Step[SeenPairsRecipe]]:
+    def seen(self, finetune: Step) -> dict[str, Step[SeenPairsStage]]:
         """The test pairs of each direction that occur in the training text of the model and of those it starts from."""
-        recipe = SeenPairsRecipe(test_sentences=self.experiment.evaluation.test_sentences)
-        texts = [step for step in in_order([finetune]) if isinstance(step.recipe, CORPORA)]
+        stage = SeenPairsStage(test_sentences=self.experiment.evaluation.test_sentences)
+        texts = [step for step in in_order([finetune]) if isinstance(step.stage, CORPORA)]
         training = {
             f"training/{index}": step for index, step in enumerate(sorted(texts, key=lambda step: step.fingerprint))
         }
         return {
-            name: Step(
-                stages.SEEN_PAIRS, f"test pairs of {name} in training text", recipe, {"corpus": corpus, **training}
-            )
+            name: Step(stage, f"test pairs of {name} in training text", {"corpus": corpus, **training})
             for name, corpus in self._inputs.direction_corpora.items()
         }
 
     def likelihood(self, finetune: Step, labels: Mapping[str, str]) -> Step:
         """Bits of the test references; for every system, split by the new tokens of the same downstream vocabulary."""
         experiment = self.experiment
-        recipe = LikelihoodRecipe(languages=experiment.languages, test_sentences=experiment.evaluation.test_sentences)
+        stage = LikelihoodStage(languages=experiment.languages, test_sentences=experiment.evaluation.test_sentences)
         inputs = {
             "model": finetune,
             "corpus": self._inputs.downstream_corpus,
             "vocabulary": self._vocabularies.downstream["decoder"],
             "upstream": self._models.pretrained,
         }
-        return Step(stages.LIKELIHOOD, finetune.name.replace("finetune", "likelihood of", 1), recipe, inputs, labels)
+        return Step(stage, finetune.name.replace("finetune", "likelihood of", 1), inputs, labels)
 
     def forgetting(self, system: System, seed: int, pretrained: Step | None, finetune: Step) -> dict[Moment, Step]:
         """The upstream test set, translated by the model that the system starts from and by the finetuned one."""
@@ -134,7 +125,7 @@ class EvaluationSteps:
         if settings.upstream_sentences is None:
             return {}
         changes = {"test_sentences": settings.upstream_sentences, "calibration": False, "documents": False}
-        recipe = EvaluateRecipe(
+        stage = EvaluateStage(
             languages=self.experiment.upstream_languages,
             evaluation=settings.measurement.model_copy(update=changes),
             packages=packages(METRICS, settings.metrics),
@@ -144,7 +135,7 @@ class EvaluationSteps:
         def evaluation_of(model: Step, **labels: str) -> Step:
             inputs = {"model": model, "corpus": self._inputs.upstream_corpus}
             name = f"evaluate {model.name} on the upstream test set"
-            return with_engine(Step(stages.EVALUATE, name, recipe, inputs, {TEST_SET: "upstream", **labels}))
+            return with_engine(Step(stage, name, inputs, {TEST_SET: "upstream", **labels}))
 
         after = evaluation_of(finetune, system=system.name, seed=str(seed))
         evaluations: dict[Moment, Step] = {"upstream_after": after}
@@ -152,20 +143,20 @@ class EvaluationSteps:
             evaluations["upstream_before"] = evaluation_of(pretrained)
         return evaluations
 
-    def intrinsic(self, system: System, transfer: Step[TransferRecipe]) -> Step | None:
+    def intrinsic(self, system: System, transfer: Step[TransferStage]) -> Step | None:
         """The quality of a transfer on held-out tokens, whose rows are known; it has the transfer's inputs."""
         sample = self.experiment.intrinsic
         if sample is None or initialiser_info(system.initialiser).learning:  # there, only new tokens' rows are learnt
             return None
-        transfer_recipe = transfer.recipe
-        recipe = IntrinsicRecipe(
-            method=transfer_recipe.method,
-            sides=transfer_recipe.sides,
-            max_similar=transfer_recipe.max_similar,
-            seed=transfer_recipe.seed,
-            package=transfer_recipe.package,
-            donor=transfer_recipe.donor,
+        transfer_stage = transfer.stage
+        stage = IntrinsicStage(
+            method=transfer_stage.method,
+            sides=transfer_stage.sides,
+            max_similar=transfer_stage.max_similar,
+            seed=transfer_stage.seed,
+            package=transfer_stage.package,
+            donor=transfer_stage.donor,
             sample=sample,
         )
         name = transfer.name.replace("transfer", "intrinsic quality of", 1)
-        return Step(stages.INTRINSIC, name, recipe, transfer.inputs, transfer.labels)
+        return Step(stage, name, transfer.inputs, transfer.labels)

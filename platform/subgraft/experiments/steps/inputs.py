@@ -40,9 +40,8 @@ from subgraft.experiments.preflight import (
 from subgraft.modeling.hub import HUB_FILES, adapter_base, pinned, with_revision
 from subgraft.modeling.tokenizers import load_tokenizers, with_languages
 from subgraft.orchestration.store.step import Step
-from subgraft.pipeline import stages
-from subgraft.pipeline.recipes.corpora import CorpusRecipe, TextRecipe
-from subgraft.pipeline.recipes.models import ENTITY_FILES, CheckpointRecipe, EntityRecipe
+from subgraft.pipeline.stages.corpora import CorpusStage, TextStage
+from subgraft.pipeline.stages.models import ENTITY_FILES, CheckpointStage, EntityStage
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class InputSteps:
         return str(path) if path.is_dir() else name
 
     @cached_property
-    def upstream_corpus(self) -> Step[CorpusRecipe]:
+    def upstream_corpus(self) -> Step[CorpusStage]:
         """The upstream corpus. Only for steps that read it: with a checkpoint there may be none."""
         upstream = self.experiment.upstream
         assert upstream.corpus is not None  # validation requires it
@@ -95,7 +94,7 @@ class InputSteps:
         )
 
     @cached_property
-    def entities(self) -> Step[EntityRecipe] | None:
+    def entities(self) -> Step[EntityStage] | None:
         """Embeddings of the entities that the upstream model reads, if it reads any."""
         settings, seed = self.experiment.upstream.entities, self.experiment.upstream.seed
         if settings is None:
@@ -103,17 +102,17 @@ class InputSteps:
         if settings.triples is not None:
             path = find_file(settings.triples, self.base)
             read_triples(path)  # a broken line is reported before anything runs
-            recipe = EntityRecipe(digest=file_digest(path), transe=settings.transe, seed=seed, place=str(path))
-            return Step(stages.ENTITIES, f"embeddings of the entities of {path.name}", recipe)
+            stage = EntityStage(digest=file_digest(path), transe=settings.transe, seed=seed, place=str(path))
+            return Step(stage, f"embeddings of the entities of {path.name}")
         path = find(settings.embeddings or "", self.base)
         digest = hashlib.sha256()
         for name in ENTITY_FILES:
             digest.update(f"{name} {file_digest(_existing(path, name))}\n".encode())
-        recipe = EntityRecipe(digest=digest.hexdigest(), place=str(path))
-        return Step(stages.ENTITIES, "imported embeddings of entities", recipe)
+        stage = EntityStage(digest=digest.hexdigest(), place=str(path))
+        return Step(stage, "imported embeddings of entities")
 
     @cached_property
-    def downstream_corpus(self) -> Step[CorpusRecipe]:
+    def downstream_corpus(self) -> Step[CorpusStage]:
         experiment, pairs = self.experiment, self.experiment.finetuned_on.needs_pairs
         return self._corpus(
             experiment.downstream.corpus,
@@ -128,7 +127,7 @@ class InputSteps:
         )
 
     @cached_property
-    def direction_corpora(self) -> dict[str, Step[CorpusRecipe]]:
+    def direction_corpora(self) -> dict[str, Step[CorpusStage]]:
         """The corpus of each direction by its name, the task's first; empty without directions.
 
         A direction that no system is finetuned on needs a test split alone.
@@ -157,7 +156,7 @@ class InputSteps:
         corpora = self.direction_corpora if further else {}
         return {"corpus": self.downstream_corpus, **{f"corpus/{each.name}": corpora[each.name] for each in further}}
 
-    def corpus_of(self, further: FurtherTask) -> Step[CorpusRecipe]:
+    def corpus_of(self, further: FurtherTask) -> Step[CorpusStage]:
         """The corpus of a task that is learnt together with the experiment's own."""
         objective = self.experiment.learnt_with(further)
         pairs = objective.needs_pairs
@@ -170,26 +169,26 @@ class InputSteps:
             labels=objective,
         )
 
-    def pairs_of(self, corpus: str) -> Step[CorpusRecipe]:
+    def pairs_of(self, corpus: str) -> Step[CorpusStage]:
         """The labelled pairs of a pretraining objective."""
         labels = LabelledPairsSettings(task="pair-classification")
         return self._corpus(corpus, self.experiment.upstream_languages, ("train",), pairs=True, labels=labels)
 
     @cached_property
-    def text(self) -> Step[TextRecipe] | None:
+    def text(self) -> Step[TextStage] | None:
         """Monolingual text of the task's domain, if there is any."""
         return text_step(self.experiment, self.base, self.downstream_corpus)
 
     def text_on(self, *sides: TextSide) -> dict[str, Step]:
         """The input `text` of a step about these sides; empty if there is no such text."""
-        return {"text": self.text} if self.text and any(side in self.text.recipe.sides for side in sides) else {}
+        return {"text": self.text} if self.text and any(side in self.text.stage.sides for side in sides) else {}
 
     def text_of(self, side: SideName) -> TextSide:
         """The text of the task that a side of the model reads or writes; a task of one text has only a source."""
         return "target" if side == "decoder" and self.experiment.finetuned_on.needs_pairs else "source"
 
     @cached_property
-    def checkpoint(self) -> Step[CheckpointRecipe]:
+    def checkpoint(self) -> Step[CheckpointStage]:
         upstream = self.experiment.upstream
         name = upstream.checkpoint or ""
         model = with_revision(self.locate_model(name), upstream.revision)
@@ -199,17 +198,17 @@ class InputSteps:
         step = from_checkpoint(f"checkpoint {name}", model, directory, body=body, next_sentence=next_sentence)
         new_languages = dict(upstream.new_languages)
         seed = upstream.seed if DRAWN_LIKE_CODES in new_languages.values() else 0
-        return replace(step, recipe=step.recipe.model_copy(update={"new_languages": new_languages, "seed": seed}))
+        return replace(step, stage=step.stage.model_copy(update={"new_languages": new_languages, "seed": seed}))
 
     @property
     def checkpoint_tokenizers(self) -> dict[SideName, Tokenizer]:
         """The vocabularies of the checkpoint as it is imported: with the codes of new languages."""
-        return with_languages(load_tokenizers(self.checkpoint.recipe.model), self.experiment.upstream.new_languages)
+        return with_languages(load_tokenizers(self.checkpoint.stage.model), self.experiment.upstream.new_languages)
 
     @property
     def language_codes(self) -> tuple[str, ...]:
         """Language codes of all upstream and downstream text, and of every direction, without duplicates."""
-        task, texts = self.experiment.languages, self.upstream_corpus.recipe.texts
+        task, texts = self.experiment.languages, self.upstream_corpus.stage.texts
         pair = self.experiment.upstream_languages
         upstream = (pair.source, pair.target) if texts is None else tuple(texts.values())
         direction_codes = [
@@ -233,7 +232,7 @@ class InputSteps:
         labels: TaskObjectiveSettings | None = None,
         annotations: Mapping[str, str] = MappingProxyType({}),
         documented: str | None = None,
-    ) -> Step[CorpusRecipe]:
+    ) -> Step[CorpusStage]:
         """The step that imports a corpus, which is checked.
 
         languages: of the pair to read; None reads every text.  splits: the required ones, and `purpose` of the last.
@@ -255,7 +254,7 @@ class InputSteps:
             require_documents(resolved, documented, name)
         if chat:
             require_conversations(resolved, name)
-        recipe = CorpusRecipe(
+        stage = CorpusStage(
             identity=dict(resolved.identity()),
             languages=languages,
             texts=None if languages else {text.name: str(text.language) for text in texts(resolved.fields)},
@@ -264,7 +263,7 @@ class InputSteps:
             source=corpus,
             base=self.base,
         )
-        return Step(stages.CORPUS, f"corpus {name}", recipe)
+        return Step(stage, f"corpus {name}")
 
 
 def _existing(folder: Path, name: str) -> Path:
@@ -276,7 +275,7 @@ def _existing(folder: Path, name: str) -> Path:
 
 def from_checkpoint(
     name: str, model: str, directory: Path, *, body: bool = False, next_sentence: bool = False
-) -> Step[CheckpointRecipe]:
+) -> Step[CheckpointStage]:
     """An imported checkpoint: a user's directory, or a model of the hub at the commit of its snapshot.
 
     body: whether its head is left out.  next_sentence: whether a head that only its weights show is kept.
@@ -285,9 +284,7 @@ def from_checkpoint(
     digest = checkpoint_digest(directory) if Path(model).is_dir() else identity
     if (base := adapter_base(directory, model, HUB_FILES)) is not None:
         digest = f"{digest} on {checkpoint_digest(base)}"
-    return Step(
-        stages.CHECKPOINT, name, CheckpointRecipe(digest=digest, model=identity, body=body, next_sentence=next_sentence)
-    )
+    return Step(CheckpointStage(digest=digest, model=identity, body=body, next_sentence=next_sentence), name)
 
 
 def checkpoint_digest(directory: Path) -> str:
@@ -298,7 +295,7 @@ def checkpoint_digest(directory: Path) -> str:
     return digest.hexdigest()
 
 
-def text_step(experiment: Experiment, base: Path, pairs: Step) -> Step[TextRecipe] | None:
+def text_step(experiment: Experiment, base: Path, pairs: Step) -> Step[TextStage] | None:
     """The text that `downstream.text` names; None if it names none. Local files are read completely.
 
     pairs: the step that makes the task's corpus.  Raises UserError for files that are missing or cannot be read.
@@ -315,7 +312,7 @@ def text_step(experiment: Experiment, base: Path, pairs: Step) -> Step[TextRecip
         for side in settings.sides
     }
     questions = any(source.has_questions for side_sources in sources.values() for source in side_sources)
-    recipe = TextRecipe(
+    stage = TextStage(
         identities={},
         languages=experiment.languages,
         cleaning=experiment.cleaning,
@@ -323,25 +320,25 @@ def text_step(experiment: Experiment, base: Path, pairs: Step) -> Step[TextRecip
         sources=sources,
         base=base,
     )
-    by_side = _texts(recipe)
+    by_side = _texts(stage)
     for part in (part for parts in by_side.values() for part in parts if part.source.on_disk):
         part.size()
     identities = {side: tuple(dict(part.source.identity()) for part in parts) for side, parts in by_side.items()}
-    identified = recipe.model_copy(update={"identities": identities})
-    return Step(stages.TEXT, f"monolingual data for {experiment.downstream.corpus}", identified, {"corpus": pairs})
+    identified = stage.model_copy(update={"identities": identities})
+    return Step(identified, f"monolingual data for {experiment.downstream.corpus}", {"corpus": pairs})
 
 
-def _texts(recipe: TextRecipe) -> dict[TextSide, list[SideText]]:
-    return side_texts(recipe.sources, recipe.languages, recipe.base, pairing=pairing(recipe.questions))
+def _texts(stage: TextStage) -> dict[TextSide, list[SideText]]:
+    return side_texts(stage.sources, stage.languages, stage.base, pairing=pairing(stage.questions))
 
 
-def describe_text(store: Store, step: Step[TextRecipe]) -> list[str]:
+def describe_text(store: Store, step: Step[TextStage]) -> list[str]:
     """A line for each side: the amount of text before cleaning, or after it if the step has run."""
     record = store.find(step)
     if record is None:
-        local = {side: [part for part in parts if part.source.on_disk] for side, parts in _texts(step.recipe).items()}
+        local = {side: [part for part in parts if part.source.on_disk] for side, parts in _texts(step.stage).items()}
         return [_before_cleaning(side, sum(part.size() for part in parts)) for side, parts in local.items() if parts]
-    return [_after_cleaning(side, record.summary[side]) for side in step.recipe.sides]
+    return [_after_cleaning(side, record.summary[side]) for side in step.stage.sides]
 
 
 def _before_cleaning(side: TextSide, lines: int) -> str:

@@ -22,18 +22,17 @@ from subgraft.modeling.families import config_dict, family_of
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.orchestration.store.step import Step
-from subgraft.pipeline import stages
-from subgraft.pipeline.recipes.models import (
-    AssembleRecipe,
-    BuildRecipe,
-    CheckpointRecipe,
-    ConditionRecipe,
-    ContextRecipe,
-    SavedWeightsRecipe,
-    SourceEncoderRecipe,
+from subgraft.pipeline.stages.models import (
+    AssembleStage,
+    BuildStage,
+    CheckpointStage,
+    ConditionStage,
+    ContextStage,
+    SavedWeightsStage,
+    SourceEncoderStage,
 )
-from subgraft.pipeline.recipes.training import MultitaskRecipe, PretrainRecipe
-from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
+from subgraft.pipeline.stages.training import MultitaskStage, PretrainStage
+from subgraft.pipeline.stages.vocabularies import VocabularyStage
 
 _VOCABULARY_FIELDS = set(VocabularySettings.model_fields)
 
@@ -63,16 +62,16 @@ class ModelSteps:
         experiment = self.experiment
         if experiment.finetuned_on.understands or all(objective.writes for objective in experiment.upstream.objectives):
             return model
-        recipe = AssembleRecipe(seed=experiment.upstream.seed)
-        return Step(stages.ASSEMBLE, f"encoder-decoder of {model.name}", recipe, {"model": model})
+        stage = AssembleStage(seed=experiment.upstream.seed)
+        return Step(stage, f"encoder-decoder of {model.name}", {"model": model})
 
     def initial(self, system: System, seed: int) -> Step:
         """The model of a system before any transfer."""
         corpus = self.experiment.upstream.corpus
         if system.pretraining == "none":
-            recipe, names = BuildRecipe(model=self.experiment.model, seed=seed), self._vocabularies
+            stage, names = BuildStage(model=self.experiment.model, seed=seed), self._vocabularies
             vocabularies = names.upstream if system.vocabulary == "upstream" else names.of_new_model(system)
-            return Step(stages.BUILD, f"untrained model seed {seed}", recipe, self._parts(vocabularies))
+            return Step(stage, f"untrained model seed {seed}", self._parts(vocabularies))
         if system.pretraining == "sampled":
             sampling = self.experiment.upstream.sampling
             return self._pretrain(f"pretrain on {corpus}, sampled", self._parts(self._vocabularies.upstream), sampling)
@@ -88,9 +87,9 @@ class ModelSteps:
 
     def _saved(self, step: int) -> Step:
         """The upstream model after `step` updates of its pretraining."""
-        recipe = SavedWeightsRecipe(step=step)
+        stage = SavedWeightsStage(step=step)
         model = self.pretrained
-        return Step(stages.SAVED_WEIGHTS, f"{model.name}, {step} updates", recipe, {"model": model})
+        return Step(stage, f"{model.name}, {step} updates", {"model": model})
 
     def _parts(self, vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
         """The inputs of a new model: its vocabularies, and entities if it reads them."""
@@ -100,7 +99,7 @@ class ModelSteps:
     @property
     def _languages(self) -> Languages:
         """The direction of upstream pairs. Text in all languages has none: one pretraining serves every task."""
-        experiment, texts = self.experiment, self._inputs.upstream_corpus.recipe.texts
+        experiment, texts = self.experiment, self._inputs.upstream_corpus.stage.texts
         if experiment.upstream.languages != "all" or not texts:
             return experiment.upstream_languages
         first = next(iter(texts.values()))
@@ -109,7 +108,7 @@ class ModelSteps:
     def _pretrain(self, name: str, start: Mapping[str, Step], sampling: SamplingSettings | None = None) -> Step:
         """start: the inputs of a new model, or the model that is pretrained further."""
         experiment, upstream = self.experiment, self.experiment.upstream
-        recipe = PretrainRecipe(
+        stage = PretrainStage(
             objectives=upstream.objectives,
             languages=self._languages,
             model=None if "model" in start else experiment.model,
@@ -119,8 +118,8 @@ class ModelSteps:
             language_exponent=language_exponent(upstream, self._inputs.base),
         )
         corpora: dict[str, Step] = {"corpus": self._inputs.upstream_corpus}
-        corpora |= {f"corpus/{kind}": self._inputs.pairs_of(named) for kind, named in recipe.further_corpora.items()}
-        return with_engine(Step(stages.PRETRAIN, name, recipe, corpora | dict(start)))
+        corpora |= {f"corpus/{kind}": self._inputs.pairs_of(named) for kind, named in stage.further_corpora.items()}
+        return with_engine(Step(stage, name, corpora | dict(start)))
 
 
 def conditioned_step(inputs: InputSteps, system: System, seed: int, model: Step) -> Step:
@@ -142,7 +141,7 @@ def conditioned_step(inputs: InputSteps, system: System, seed: int, model: Step)
             step_inputs["reader"], language = reader(inputs, path)
         else:
             step_inputs["encoder"] = source_vocabulary(inputs)
-    recipe = ConditionRecipe(
+    stage = ConditionStage(
         variant=system.conditioning,
         settings=settings,
         seed=seed,
@@ -151,7 +150,7 @@ def conditioned_step(inputs: InputSteps, system: System, seed: int, model: Step)
         language=language,
     )
     labels = {"system": system.name, "seed": str(seed)}
-    return Step(stages.CONDITION, f"condition {system.name} seed {seed}", recipe, step_inputs, labels)
+    return Step(stage, f"condition {system.name} seed {seed}", step_inputs, labels)
 
 
 def source_encoder_step(inputs: InputSteps, system: System, seed: int, model: Step) -> Step:
@@ -159,26 +158,24 @@ def source_encoder_step(inputs: InputSteps, system: System, seed: int, model: St
     if system.source_encoder is None:
         return model
     corpus, settings = inputs.downstream_corpus, inputs.experiment.downstream.vocabulary
-    vocabulary_recipe = VocabularyRecipe(
+    vocabulary_stage = VocabularyStage(
         side="source", settings=VocabularySettings(**settings.model_dump(include=_VOCABULARY_FIELDS))
     )
-    vocabulary = Step(
-        stages.VOCABULARY, f"vocabulary of the sources of {corpus.name}", vocabulary_recipe, {"corpus": corpus}
-    )
-    recipe = SourceEncoderRecipe(layers=system.source_encoder.layers, seed=seed)
+    vocabulary = Step(vocabulary_stage, f"vocabulary of the sources of {corpus.name}", {"corpus": corpus})
+    stage = SourceEncoderStage(layers=system.source_encoder.layers, seed=seed)
     labels, step_inputs = {"system": system.name, "seed": str(seed)}, {"model": model, "encoder": vocabulary}
-    return Step(stages.SOURCE_ENCODER, f"source encoder {system.name} seed {seed}", recipe, step_inputs, labels)
+    return Step(stage, f"source encoder {system.name} seed {seed}", step_inputs, labels)
 
 
 def context_step(experiment: Experiment, system: System, seed: int, model: Step) -> Step:
     """The finetuned model of a system, with an encoder that reads the preceding sentences."""
     require_context(model, f"system {system.name}: context")
-    recipe = ContextRecipe(languages=experiment.languages, sentences=system.context_sentences, seed=seed)
+    stage = ContextStage(languages=experiment.languages, sentences=system.context_sentences, seed=seed)
     labels = {"system": system.name, "seed": str(seed)}
-    return Step(stages.CONTEXT, f"context {system.name} seed {seed}", recipe, {"model": model}, labels)
+    return Step(stage, f"context {system.name} seed {seed}", {"model": model}, labels)
 
 
-def reader(inputs: InputSteps, name: str) -> tuple[Step[CheckpointRecipe], str | None]:
+def reader(inputs: InputSteps, name: str) -> tuple[Step[CheckpointStage], str | None]:
     """The model whose encoder reads the task's sources, and their language if the model marks languages.
 
     Raises UserError for a model whose encoder cannot be used, or that does not know the language.
@@ -204,11 +201,11 @@ def _language_marked(directory: Path, language: str) -> str | None:
         return language
 
 
-def source_vocabulary(inputs: InputSteps) -> Step[VocabularyRecipe]:
+def source_vocabulary(inputs: InputSteps) -> Step[VocabularyStage]:
     """The vocabulary of the task's sources, shared by all systems."""
-    recipe = VocabularyRecipe(side="source", settings=inputs.experiment.conditioning.vocabulary)
+    stage = VocabularyStage(side="source", settings=inputs.experiment.conditioning.vocabulary)
     corpus = inputs.downstream_corpus
-    return Step(stages.VOCABULARY, f"vocabulary of the sources of {corpus.name}", recipe, {"corpus": corpus})
+    return Step(stage, f"vocabulary of the sources of {corpus.name}", {"corpus": corpus})
 
 
 class MultitaskSteps:
@@ -218,21 +215,21 @@ class MultitaskSteps:
         self.experiment = inputs.experiment
         self._inputs = inputs
 
-    def training(self, system: System, seed: int, prepared: Step) -> Step[MultitaskRecipe] | None:
+    def training(self, system: System, seed: int, prepared: Step) -> Step[MultitaskStage] | None:
         """The training of `prepared`, which has the system's vocabulary; None for a system without one."""
         experiment = self.experiment
         if system.multitask is None:
             return None
         assert experiment.multitask is not None and experiment.multitask_training is not None  # validation requires it
         tasks = experiment.multitask.tasks
-        recipe = MultitaskRecipe(
+        stage = MultitaskStage(
             languages=experiment.languages,
             training=experiment.multitask_training.finetuning(experiment.finetune),
             seed=seed,
             objective=experiment.objective_of(system),
             tasks={name: experiment.learnt_with(each) for name, each in tasks.items()},
         )
-        corpora = {recipe.corpus_of(name): self._inputs.corpus_of(each) for name, each in tasks.items()}
+        corpora = {stage.corpus_of(name): self._inputs.corpus_of(each) for name, each in tasks.items()}
         inputs = {"model": prepared, "corpus": self._inputs.downstream_corpus, **corpora}
         labels = {"system": system.name, "seed": str(seed)}
-        return Step(stages.MULTITASK, f"multitask {system.name} seed {seed}", recipe, inputs, labels)
+        return Step(stage, f"multitask {system.name} seed {seed}", inputs, labels)

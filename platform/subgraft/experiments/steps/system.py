@@ -9,14 +9,14 @@ from typing import Literal
 from subgraft.config.settings_base import SideName
 from subgraft.config.systems import System
 from subgraft.orchestration.store.step import Step, in_order, made_by
-from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe, SeenPairsRecipe
-from subgraft.pipeline.recipes.models import TransferRecipe
-from subgraft.pipeline.recipes.training import (
-    EmbeddingWarmupRecipe,
-    FinetuneRecipe,
-    MultitaskRecipe,
-    TrainedRecipe,
+from subgraft.pipeline.stages.corpora import BackTranslatedStage
+from subgraft.pipeline.stages.evaluation import EvaluateStage, SeenPairsStage
+from subgraft.pipeline.stages.models import TransferStage
+from subgraft.pipeline.stages.training import (
+    EmbeddingWarmupStage,
+    FinetuneStage,
+    MultitaskStage,
+    TrainedStage,
 )
 
 SIDES: tuple[SideName, ...] = ("encoder", "decoder")
@@ -37,14 +37,14 @@ class SystemSteps:
     seed: int
     pretrained: Step | None
     generator: Step | None
-    transfer: Step[TransferRecipe] | None
-    finetune: Step[FinetuneRecipe]
-    evaluate: Step[EvaluateRecipe]
+    transfer: Step[TransferStage] | None
+    finetune: Step[FinetuneStage]
+    evaluate: Step[EvaluateStage]
     forgetting: Mapping[Moment, Step]
     intrinsic: Step | None
     likelihood: Step | None
-    directions: Mapping[str, Step[EvaluateRecipe]]
-    seen: Mapping[str, Step[SeenPairsRecipe]]
+    directions: Mapping[str, Step[EvaluateStage]]
+    seen: Mapping[str, Step[SeenPairsStage]]
 
     @property
     def static(self) -> dict[SideName, Step]:
@@ -53,20 +53,20 @@ class SystemSteps:
         return {side: step for side, step in tables.items() if step}
 
     @property
-    def embedding_warmup(self) -> Step[EmbeddingWarmupRecipe] | None:
+    def embedding_warmup(self) -> Step[EmbeddingWarmupStage] | None:
         """The training of only the new rows that precedes the finetuning."""
-        return next(iter(made_by(EmbeddingWarmupRecipe, [self.finetune.inputs["model"]])), None)
+        return next(iter(made_by(EmbeddingWarmupStage, [self.finetune.inputs["model"]])), None)
 
     @property
-    def multitask(self) -> Step[MultitaskRecipe] | None:
+    def multitask(self) -> Step[MultitaskStage] | None:
         """The training on several tasks that comes before the finetuning."""
-        return next(iter(made_by(MultitaskRecipe, [self.finetune.inputs["model"]])), None)
+        return next(iter(made_by(MultitaskStage, [self.finetune.inputs["model"]])), None)
 
     @property
-    def by_sentence(self) -> Step[FinetuneRecipe] | None:
+    def by_sentence(self) -> Step[FinetuneStage] | None:
         """The finetuning on single sentences that precedes that of a model with context."""
         without_context = self.finetune.inputs["model"].inputs.get("model") if self.system.context else None
-        return next(iter(made_by(FinetuneRecipe, [without_context])), None) if without_context else None
+        return next(iter(made_by(FinetuneStage, [without_context])), None) if without_context else None
 
     @property
     def synthetic_data(self) -> list[Step]:
@@ -77,14 +77,14 @@ class SystemSteps:
         readers = [step for step in (self.finetune, self.embedding_warmup) if step]
         roles = ("synthetic", "synthetic/reversed")
         translations = made_by(
-            BackTranslatedRecipe, (step.inputs[role] for step in readers for role in roles if role in step.inputs)
+            BackTranslatedStage, (step.inputs[role] for step in readers for role in roles if role in step.inputs)
         )
         pretraining = {step.fingerprint for step in in_order(filter(None, (self.pretrained, self.transfer)))}
-        costly = (BackTranslatedRecipe, TrainedRecipe)
+        costly = (BackTranslatedStage, TrainedStage)
         return [
             step
             for step in in_order(translations)
-            if isinstance(step.recipe, costly) and step.fingerprint not in pretraining
+            if isinstance(step.stage, costly) and step.fingerprint not in pretraining
         ]
 
     @property

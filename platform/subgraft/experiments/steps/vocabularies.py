@@ -16,11 +16,10 @@ from subgraft.config.systems import System
 from subgraft.config.vocabularies import TaskVocabularySettings, VocabularySettings
 from subgraft.experiments.steps.inputs import InputSteps
 from subgraft.orchestration.store.step import Step
-from subgraft.pipeline import stages
-from subgraft.pipeline.recipes.vocabularies import (
-    AdaptedVocabularyRecipe,
-    ImportedVocabularyRecipe,
-    VocabularyRecipe,
+from subgraft.pipeline.stages.vocabularies import (
+    AdaptedVocabularyStage,
+    ImportedVocabularyStage,
+    VocabularyStage,
 )
 from subgraft.subwords.allocation.choice import RECORD, Allocated
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -30,7 +29,7 @@ _WHERE = "upstream.vocabulary_path"
 
 def imported_vocabulary_step(
     path: Path, *, codes: Collection[str], mask: bool, name: str
-) -> Step[ImportedVocabularyRecipe]:
+) -> Step[ImportedVocabularyStage]:
     """The step that imports a vocabulary.
 
     name: its name in the configuration.  codes, mask: special tokens that the model needs.
@@ -46,8 +45,8 @@ def imported_vocabulary_step(
         raise UserError(f"it has no token {missing[0]}", where=f"{_WHERE}: {path}", hint=hint)
     if mask and "mask" not in tokenizer.special:
         raise UserError("it has no mask token, which the objective needs", where=f"{_WHERE}: {path}")
-    recipe = ImportedVocabularyRecipe(digest=vocabulary_digest(tokenizer), place=path)
-    return Step(stages.IMPORTED_VOCABULARY, f"vocabulary {name}", recipe)
+    stage = ImportedVocabularyStage(digest=vocabulary_digest(tokenizer), place=path)
+    return Step(stage, f"vocabulary {name}")
 
 
 def vocabulary_digest(tokenizer: Tokenizer) -> str:
@@ -78,13 +77,13 @@ def adapted_vocabulary_step(
     side: SideName,
     text: TextSide | Literal["both"],
     inputs: Mapping[str, Step],
-) -> Step[AdaptedVocabularyRecipe]:
+) -> Step[AdaptedVocabularyStage]:
     """The vocabulary of a side of the upstream model, by one text of the task or by both.
 
     inputs: the task's `corpus`, the upstream `vocabulary` or `model`, and further `text`, if any.
     """
     extends = settings.mode == "extend"
-    recipe = AdaptedVocabularyRecipe(
+    stage = AdaptedVocabularyStage(
         side=text,
         model_side=side,
         added=settings.size if extends else None,
@@ -94,7 +93,7 @@ def adapted_vocabulary_step(
     )
     owner = "model" if text == "both" else side
     name = f"vocabulary of the {owner}, {'extended' if extends else 'trimmed'} by {inputs['corpus'].name}"
-    return Step(stages.ADAPTED_VOCABULARY, name, recipe, inputs)
+    return Step(stage, name, inputs)
 
 
 class VocabularySteps:
@@ -138,7 +137,7 @@ class VocabularySteps:
                 continue
             step = self._vocabulary(settings, language, self._inputs.downstream_corpus, shared=shared)
             if self.experiment.upstream.checkpoint is not None:
-                step = Step(step.stage, step.name, step.recipe, {**step.inputs, "model": self._inputs.checkpoint})
+                step = Step(step.stage, step.name, {**step.inputs, "model": self._inputs.checkpoint})
             steps[side] = step
         return steps
 
@@ -203,7 +202,7 @@ class VocabularySteps:
         marks = ENTITY_TOKENS if experiment.model.reads_entities and new_model else ()
         upstream = experiment.upstream.corpus is not None and corpus is self._inputs.upstream_corpus
         pair = experiment.upstream_languages if upstream else experiment.languages
-        recipe = VocabularyRecipe(
+        stage = VocabularyStage(
             side="both" if shared else side,
             # A joint vocabulary's weighing is in a separate field.
             settings=VocabularySettings(**settings.model_dump(include=set(VocabularySettings.model_fields))),
@@ -219,4 +218,4 @@ class VocabularySteps:
         if self._inputs.downstream_corpus in (corpus, second):
             inputs = {**self._inputs.training_corpora, **inputs}
             inputs |= self._inputs.text_on(*(("source", "target") if shared else (side,)))
-        return Step(stages.VOCABULARY, name, recipe, inputs)
+        return Step(stage, name, inputs)

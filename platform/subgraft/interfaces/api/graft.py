@@ -30,7 +30,7 @@ from subgraft.modeling.exporting.transformers import write_tokenizers
 from subgraft.modeling.families import family_of
 from subgraft.modeling.families.heads import is_headed
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.stages.transfer import transfer_bundle
+from subgraft.pipeline.compute.transfer import transfer_bundle
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learn import kind_like, learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError

@@ -29,9 +29,9 @@ from subgraft.modeling.inference.search import Progress
 from subgraft.modeling.inference.write_text import Writer, written_for
 from subgraft.modeling.tokenizers import checkpoint_directions, languages_of, write_languages
 from subgraft.orchestration.store.outputs import new_directory
-from subgraft.pipeline.stages.continuation import continuer
-from subgraft.pipeline.stages.measurements import translator
-from subgraft.pipeline.stages.transfer import write_reports
+from subgraft.pipeline.compute.continuation import continuer
+from subgraft.pipeline.compute.measurements import translator
+from subgraft.pipeline.compute.transfer import write_reports
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.conditioned import source_read
 

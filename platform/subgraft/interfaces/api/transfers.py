@@ -23,7 +23,7 @@ from subgraft.interfaces.api.arguments import new_languages_of, one_of, require_
 from subgraft.interfaces.api.outputs import Model, load
 from subgraft.interfaces.api.vocabularies import VocabularyLike, vocabulary_of
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.stages.transfer import transfer_bundle
+from subgraft.pipeline.compute.transfer import transfer_bundle
 from subgraft.subwords.vocabulary.lost_text import lost_probes
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

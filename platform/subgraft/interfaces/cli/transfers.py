@@ -200,7 +200,7 @@ def embed_tokens(arguments: argparse.Namespace) -> None:
 
 
 def assemble_model(arguments: argparse.Namespace) -> None:
-    from subgraft.pipeline.stages.models import assemble
+    from subgraft.pipeline.compute.models import assemble
 
     with new_directory(arguments.out) as out:
         bundle = assemble(arguments.model, arguments.seed)

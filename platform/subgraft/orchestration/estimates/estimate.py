@@ -17,7 +17,7 @@ from subgraft.orchestration.store.events import EVENTS, EventTail, Metrics, Star
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step, made_by
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.training import TrainedRecipe
+from subgraft.pipeline.stages.training import TrainedStage
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -37,20 +37,20 @@ class Pace(NamedTuple):
 
 
 def pace(
-    store: Store, step: Step[TrainedRecipe], runtime: Runtime, parameters: Parameters, tokens: int | None
+    store: Store, step: Step[TrainedStage], runtime: Runtime, parameters: Parameters, tokens: int | None
 ) -> Pace | None:
     """The pace of a training: measured, or else computed from `runtime.device_flops`; None if neither is possible."""
     measured = _pace_from_events(store, step)
     if measured is not None:
         return Pace(measured, "measured before it was stopped")
-    records = list(store.records(step.stage.name))
+    records = list(store.records(step.stage.stage_name))
     precision = _expected_precision(step, records)
     same_precision = [
         record for record in records if precision is not None and _effective_precision(record) == precision
     ]
     seconds = [pace for record in same_precision for pace in _paces_of_similar(record, step, runtime, parameters)]
     if seconds:
-        precision_note = f", in {precision}" if step.recipe.training.precision == "auto" else ""
+        precision_note = f", in {precision}" if step.stage.training.precision == "auto" else ""
         return Pace(statistics.median(seconds), f"measured on {len(seconds)} like it{precision_note}")
     if runtime.device_flops is None or tokens is None:
         return None
@@ -59,9 +59,9 @@ def pace(
     return Pace(6 * parameters.total * tokens / (runtime.device_flops * runtime.workers), "runtime.device_flops")
 
 
-def _expected_precision(step: Step[TrainedRecipe], records: Sequence[Record]) -> str | None:
+def _expected_precision(step: Step[TrainedStage], records: Sequence[Record]) -> str | None:
     """The precision of a step; for `auto` the one that was selected last, None if there is none yet."""
-    configured = step.recipe.training.precision
+    configured = step.stage.training.precision
     if configured != "auto":
         return configured
     automatic = (record for record in records if _configured_precision(record) == "auto")
@@ -102,11 +102,11 @@ def _pace_from_events(store: Store, step: Step) -> float | None:
 
 
 def _paces_of_similar(
-    record: Record, step: Step[TrainedRecipe], runtime: Runtime, parameters: Parameters
+    record: Record, step: Step[TrainedStage], runtime: Runtime, parameters: Parameters
 ) -> Iterator[float]:
     """Seconds per update of a finished step, if it has the same shape and ran on the same kind of device."""
     recorded = record.recipe.get("training", {})
-    configured = step.recipe.training.model_dump(mode="json")
+    configured = step.stage.training.model_dump(mode="json")
     device = "cuda" if runtime.gpus_per_worker else "cpu"
     if any(recorded.get(key) != configured.get(key) for key in SHAPE) or not record.provenance.device.startswith(
         device
@@ -144,7 +144,7 @@ class Estimate:
         exact: Whether parameters and memory are exact; otherwise they are upper bounds.
     """
 
-    step: Step[TrainedRecipe]
+    step: Step[TrainedStage]
     parameters: Parameters
     memory: Mapping[ZeroStage, int]
     workload: Workload
@@ -162,10 +162,10 @@ class Estimate:
 
 def estimates(store: Store, plan: Plan, runtime: Runtime) -> list[Estimate]:
     """Estimates of all trainings that a run would execute, in the plan's order."""
-    return [_estimate(store, step, runtime) for step in made_by(TrainedRecipe, plan.to_run)]
+    return [_estimate(store, step, runtime) for step in made_by(TrainedStage, plan.to_run)]
 
 
-def _estimate(store: Store, step: Step[TrainedRecipe], runtime: Runtime) -> Estimate:
+def _estimate(store: Store, step: Step[TrainedStage], runtime: Runtime) -> Estimate:
     (parameters, exact), work = training_parameters(store, step), workload(store, step)
     activations = _activations(store, step, runtime, work)
     memory = {stage: activations + _states(parameters, stage, runtime) for stage in get_args(ZeroStage)}
@@ -181,9 +181,9 @@ def _states(parameters: Parameters, stage: ZeroStage, runtime: Runtime) -> int:
     return states + (checkpoint_bytes(parameters, stage, runtime.workers) if copied else 0)
 
 
-def _activations(store: Store, step: Step[TrainedRecipe], runtime: Runtime, work: Workload) -> int:
+def _activations(store: Store, step: Step[TrainedStage], runtime: Runtime, work: Workload) -> int:
     """Bytes for the largest micro-batch of a worker; 0 if its number of tokens is unknown."""
-    training = step.recipe.training
+    training = step.stage.training
     if work.tokens is None:
         return 0
     batch_size, micro = training.largest_batch_size, training.micro_batch_size
@@ -205,7 +205,7 @@ def table(trainings: list[Estimate], runtime: Runtime) -> Table:
     sheet.add_column("pace", overflow="fold")
     groups: dict[tuple[str, ...], list[Estimate]] = {}
     for estimate in trainings:
-        groups.setdefault((estimate.step.stage.name, *_cells(estimate, runtime)), []).append(estimate)
+        groups.setdefault((estimate.step.stage.stage_name, *_cells(estimate, runtime)), []).append(estimate)
     for (_, parameters, trained, memory, updates, source), group in groups.items():
         updates_each = f"{updates} each" if len(group) > 1 and updates != UNKNOWN else updates
         row = (_join_names([estimate.step.name for estimate in group]), parameters, trained, memory, updates_each)

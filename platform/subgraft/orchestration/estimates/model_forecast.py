@@ -27,7 +27,7 @@ from subgraft.modeling.tokenizers import load_tokenizers, with_languages
 from subgraft.orchestration.estimates.memory_estimate import Dimensions
 from subgraft.orchestration.estimates.workload import known_tokenizer
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.recipe import (
+from subgraft.pipeline.stages.stage import (
     FromCheckpoint,
     FromSettings,
     ModelChange,
@@ -39,13 +39,13 @@ from subgraft.pipeline.recipes.recipe import (
     WithSourceEncoder,
     WithVocabularies,
 )
-from subgraft.pipeline.recipes.training import ExtraParameters
-from subgraft.pipeline.recipes.vocabularies import AdaptedVocabularyRecipe, VocabularyRecipe
+from subgraft.pipeline.stages.training import ExtraParameters
+from subgraft.pipeline.stages.vocabularies import AdaptedVocabularyStage, VocabularyStage
 from subgraft.subwords.vocabulary.alignment import new_tokens
 
 if TYPE_CHECKING:
     from subgraft.orchestration.store.step import Step
-    from subgraft.pipeline.recipes.training import TrainedRecipe
+    from subgraft.pipeline.stages.training import TrainedStage
 
 Config = Mapping[str, Any]
 
@@ -54,7 +54,7 @@ def model_config(store: Store, step: Step) -> Config:
     """config.json of the model that a step makes; before it runs, only the fields on which parameter counts depend."""
     if store.find(step) is not None:
         return read_config(store.path(step))
-    return _config_after(store, step, step.recipe.model_change)
+    return _config_after(store, step, step.stage.model_change)
 
 
 def _config_after(store: Store, step: Step, change: ModelChange) -> Config:
@@ -100,9 +100,9 @@ def _with_codes(config: Config, checkpoint: str, languages: Mapping[str, str]) -
     return {**config, **dict.fromkeys(names, sizes_with_codes["decoder"])}
 
 
-def trained_model(store: Store, step: Step[TrainedRecipe]) -> Config:
+def trained_model(store: Store, step: Step[TrainedStage]) -> Config:
     """config.json of the model that a training holds: its input `model`, or the one that it makes."""
-    makes_model = "model" not in step.inputs or isinstance(step.recipe.model_change, WithNextSentence)
+    makes_model = "model" not in step.inputs or isinstance(step.stage.model_change, WithNextSentence)
     return model_config(store, step if makes_model else step.inputs["model"])
 
 
@@ -112,9 +112,9 @@ def vocabulary_size(store: Store, step: Step, role: str) -> int:
     record = store.find(vocabulary)
     if record is not None:
         return int(record.summary["size"])
-    if isinstance(vocabulary.recipe, AdaptedVocabularyRecipe):
-        return _upstream_size(store, vocabulary, vocabulary.recipe.model_side) + (vocabulary.recipe.added or 0)
-    return step.input(role, VocabularyRecipe).recipe.settings.size
+    if isinstance(vocabulary.stage, AdaptedVocabularyStage):
+        return _upstream_size(store, vocabulary, vocabulary.stage.model_side) + (vocabulary.stage.added or 0)
+    return step.input(role, VocabularyStage).stage.settings.size
 
 
 def _upstream_size(store: Store, adapted: Step, side: SideName) -> int:
@@ -134,7 +134,7 @@ class _Sizes:
     """Sizes of a training step's inputs (see `KnownSizes`)."""
 
     store: Store
-    step: Step[TrainedRecipe]
+    step: Step[TrainedStage]
     model: Config
 
     @property
@@ -180,12 +180,12 @@ class ParameterForecast(NamedTuple):
     exact: bool
 
 
-def training_parameters(store: Store, step: Step[TrainedRecipe]) -> ParameterForecast:
+def training_parameters(store: Store, step: Step[TrainedStage]) -> ParameterForecast:
     """The parameters that a training step holds in memory, and how many of them are trained."""
-    recipe, config = step.recipe, trained_model(store, step)
-    model = count_model_parameters(config, recipe.frozen_embedding_sides)
-    extra = recipe.extra_parameters(_Sizes(store, step, config))
-    trained = extra.trained + (model.trained if recipe.trains_model else 0)
+    stage, config = step.stage, trained_model(store, step)
+    model = count_model_parameters(config, stage.frozen_embedding_sides)
+    extra = stage.extra_parameters(_Sizes(store, step, config))
+    trained = extra.trained + (model.trained if stage.trains_model else 0)
     return ParameterForecast(Parameters(model.total + extra.held, trained), extra.exact)
 
 

@@ -1,7 +1,7 @@
 """Stop a training early and keep its result: the step with `training.stop_after` continues from its checkpoints.
 
-A recipe with `training.stop_after` has its own fingerprint and work directory. Up to that update it is bit for bit the
-same training as the one without, so it may start from that one's checkpoints.
+A training with `training.stop_after` has its own fingerprint and work directory. Up to that update it is bit for bit
+the same training as the one without, so it may start from that one's checkpoints.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from subgraft.orchestration.store.step import Step, made_by
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.training import TrainedRecipe
+from subgraft.pipeline.stages.training import TrainedStage
 
 CHECKPOINTS, PRECISION = "checkpoints", "precision.json"
 _PREFIX = "step-"
@@ -22,11 +22,11 @@ _PREFIX = "step-"
 
 def full_training(step: Step) -> Step | None:
     """The same training without `stop_after`; None if the step has none."""
-    recipe = step.recipe
-    if not isinstance(recipe, TrainedRecipe) or recipe.training.stop_after is None:
+    stage = step.stage
+    if not isinstance(stage, TrainedStage) or stage.training.stop_after is None:
         return None
-    training = recipe.training.model_copy(update={"stop_after": None})
-    return replace(step, recipe=recipe.model_copy(update={"training": training}))
+    training = stage.training.model_copy(update={"stop_after": None})
+    return replace(step, stage=stage.model_copy(update={"training": training}))
 
 
 def copy_checkpoints(store: Store, step: Step) -> None:
@@ -37,9 +37,9 @@ def copy_checkpoints(store: Store, step: Step) -> None:
     full, folder = full_training(step), store.work(step) / CHECKPOINTS
     if full is None or folder.exists():
         return
-    assert isinstance(step.recipe, TrainedRecipe)
+    assert isinstance(step.stage, TrainedStage)
     for checkpoint in _checkpoints(store.work(full)):
-        if _number(checkpoint) <= (step.recipe.training.stop_after or 0):
+        if _number(checkpoint) <= (step.stage.training.stop_after or 0):
             copy = folder / checkpoint.relative_to(store.work(full) / CHECKPOINTS)
             with contextlib.suppress(OSError):
                 shutil.copytree(checkpoint, copy)
@@ -49,7 +49,7 @@ def copy_checkpoints(store: Store, step: Step) -> None:
 
 def last_checkpoint_update(store: Store, steps: Iterable[Step]) -> int | None:
     """The last update for which any of the full trainings has a checkpoint; None if none has."""
-    trainings = [training for step in made_by(TrainedRecipe, steps) if (training := full_training(step)) is not None]
+    trainings = [training for step in made_by(TrainedStage, steps) if (training := full_training(step)) is not None]
     return max(
         (_number(checkpoint) for training in trainings for checkpoint in _checkpoints(store.work(training))),
         default=None,

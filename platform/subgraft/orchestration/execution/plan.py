@@ -88,7 +88,7 @@ def _entry(store: Store, step: Step, record: Record | None, needed: bool, curren
     if not needed:
         return Entry(step, State.UNNEEDED)
     resumes = (store.work(step) / EVENTS).exists()
-    stored = [record for record in store.records(step.stage.name) if record.fingerprint not in current]
+    stored = [record for record in store.records(step.stage.stage_name) if record.fingerprint not in current]
     nearest = min((_differences(step, record) for record in stored), key=len, default=None)
     if nearest is None or len(nearest) > MAX_DIFFERENCES:
         return Entry(step, State.TO_RUN, resumes=resumes)
@@ -96,7 +96,7 @@ def _entry(store: Store, step: Step, record: Record | None, needed: bool, curren
 
 
 def _differences(step: Step, record: Record) -> dict[str, tuple[Json, Json]]:
-    current = flatten(step.recipe.model_dump(mode="json"))
+    current = flatten(step.stage.model_dump(mode="json"))
     current.update({f"input {role}": source.fingerprint[:12] for role, source in step.inputs.items()})
     stored = flatten(record.recipe)
     stored.update({f"input {role}": source["fingerprint"][:12] for role, source in record.inputs.items()})
@@ -113,7 +113,7 @@ def table(plan: Plan) -> Table:
     for heading in ("stage", "step", "state", "why"):
         sheet.add_column(heading, overflow="fold")
     for entry in plan.entries:
-        sheet.add_row(entry.step.stage.name, entry.step.name, entry.state.value, _reasons(entry))
+        sheet.add_row(entry.step.stage.stage_name, entry.step.name, entry.state.value, _reasons(entry))
     return sheet
 
 
@@ -121,7 +121,7 @@ def describe(entry: Entry) -> dict[str, Json]:
     """The entry under stable names, as `subgraft plan --json` prints it."""
     differences = entry.differences or {}
     return {
-        "stage": entry.step.stage.name,
+        "stage": entry.step.stage.stage_name,
         "step": entry.step.name,
         "state": entry.state.value,
         "fingerprint": entry.step.fingerprint,

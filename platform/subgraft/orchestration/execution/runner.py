@@ -92,7 +92,7 @@ def _announce_cached(store: Store, targets: Sequence[Step], observers: Sequence[
 def job_for(step: Step, store: Store, runtime: Runtime, provenance: Provenance) -> Job:
     """A step with its resources: cores, GPUs if the stage uses them, workers if it can be distributed."""
     cpus_by_stage = {"pretrain": runtime.pretrain_cpus, "evaluate": runtime.evaluate_cpus}
-    cpus = min(cpus_by_stage.get(step.stage.name) or runtime.cpus_per_step, runtime.cpus or MAX_CORES)
+    cpus = min(cpus_by_stage.get(step.stage.stage_name) or runtime.cpus_per_step, runtime.cpus or MAX_CORES)
     distributed = step.stage.distributed and (runtime.workers > 1 or runtime.zero_stage is not None)
     gpus = runtime.gpus_per_worker if step.stage.accelerated or step.stage.distributed else 0
     return Job(step, store.home, runtime, cpus, gpus, distributed, provenance)

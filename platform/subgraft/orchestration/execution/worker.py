@@ -104,7 +104,7 @@ def _run_here(job: Job, out: Path, rank: int = 0) -> Mapping[str, Json]:
     context = StageContext(work, job.runtime, EventLog(work / EVENTS), rank, store.encoded, store.measured)
     inputs = {role: store.path(source) for role, source in job.step.inputs.items()}
     with report_long_waits(context.warn):
-        return job.step.stage.run(job.step.recipe, inputs, out, context)
+        return job.step.stage.run(inputs, out, context)
 
 
 def limit_threads(cpus: int) -> None:

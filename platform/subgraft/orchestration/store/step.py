@@ -1,4 +1,4 @@
-"""A step of an experiment: a stage with a recipe and the steps it reads. The runner executes it."""
+"""A step of an experiment: a stage and the steps it reads. The runner executes it."""
 
 from __future__ import annotations
 
@@ -11,29 +11,27 @@ from typing import TYPE_CHECKING, Generic, cast
 
 from typing_extensions import TypeVar
 
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.stage import R, Stage
+from subgraft.pipeline.stages.stage import S, Stage
 
 if TYPE_CHECKING:
     from subgraft.training.context import Json
 
 
-A = TypeVar("A", bound=Recipe)
+A = TypeVar("A", bound=Stage)
 
 # A label of evaluations on another test set than the task's own.
 TEST_SET = "test_set"
 
 
 @dataclass(frozen=True, eq=False)
-class Step(Generic[R]):
+class Step(Generic[S]):
     """One artifact to make.
 
     Name and labels are for display (labels become tracking tags: system, seed, ...) and not part of the fingerprint.
     """
 
-    stage: Stage[R]
+    stage: S
     name: str
-    recipe: R
     inputs: Mapping[str, Step] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -42,24 +40,24 @@ class Step(Generic[R]):
         """SHA-256 hex over the stage's name and revision, the recipe, and the inputs' fingerprints; never code text."""
         return sha256_of(
             {
-                "stage": self.stage.name,
+                "stage": self.stage.stage_name,
                 "revision": self.stage.revision,
-                "recipe": self.recipe.model_dump(mode="json"),
+                "recipe": self.stage.model_dump(mode="json"),
                 "inputs": {role: step.fingerprint for role, step in self.inputs.items()},
             }
         )
 
-    def input(self, role: str, recipe: type[A]) -> Step[A]:
-        """The input of a role. Raises TypeError if another kind of recipe makes it."""
+    def input(self, role: str, stage: type[A]) -> Step[A]:
+        """The input of a role. Raises TypeError if a stage of another class makes it."""
         step = self.inputs[role]
-        if not isinstance(step.recipe, recipe):
-            raise TypeError(f"{self.name}: its {role} is made by a {type(step.recipe).__name__}")
+        if not isinstance(step.stage, stage):
+            raise TypeError(f"{self.name}: its {role} is made by a {type(step.stage).__name__}")
         return cast("Step[A]", step)
 
 
-def made_by(recipe: type[A], steps: Iterable[Step]) -> list[Step[A]]:
-    """The steps with a recipe of this class, in order."""
-    return [cast("Step[A]", step) for step in steps if isinstance(step.recipe, recipe)]
+def made_by(stage: type[A], steps: Iterable[Step]) -> list[Step[A]]:
+    """The steps with a stage of this class, in order."""
+    return [cast("Step[A]", step) for step in steps if isinstance(step.stage, stage)]
 
 
 def canonical_json(value: Json) -> str:

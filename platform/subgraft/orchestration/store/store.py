@@ -67,7 +67,7 @@ class Store:
 
     def path(self, step: Step) -> Path:
         """The path of the step's artifact, whether it exists or not."""
-        return self.home / "store" / step.stage.name / step.fingerprint
+        return self.home / "store" / step.stage.stage_name / step.fingerprint
 
     def work(self, step: Step) -> Path:
         """The step's work directory; not created here."""
@@ -113,7 +113,7 @@ class Store:
             record = verify_artifact(directory, digest=self._digests.of)
         except ValueError:  # by cached digests; hash the files again
             record = verify_artifact(directory)
-        if (record.fingerprint, record.stage) != (step.fingerprint, step.stage.name):
+        if (record.fingerprint, record.stage) != (step.fingerprint, step.stage.stage_name):
             raise ValueError("the record is of another step")
         return record
 
@@ -184,11 +184,11 @@ class Store:
     def _describe(
         self, step: Step, out: Path, summary: Mapping[str, Json], seconds: float, provenance: Provenance
     ) -> Record:
-        recipe = step.recipe.model_dump(mode="json")
+        recipe = step.stage.model_dump(mode="json")
         files = file_entries(out)
         return Record(
             fingerprint=step.fingerprint,
-            stage=step.stage.name,
+            stage=step.stage.stage_name,
             revision=step.stage.revision,
             name=step.name,
             recipe=recipe,

@@ -280,9 +280,9 @@ class Tracker(Observer):
         if run.system is not None:
             self._start(run.key, PARENT, run.system.name, run.system.params, run.system.tags)
             return
-        identity = {"stage": step.stage.name, FINGERPRINT: step.fingerprint, "cached": "false"}
+        identity = {"stage": step.stage.stage_name, FINGERPRINT: step.fingerprint, "cached": "false"}
         parent = self._parents.get(step.fingerprint, PARENT)
-        self._start(run.key, parent, step.name, step.recipe.model_dump(mode="json"), {**identity, **step.labels})
+        self._start(run.key, parent, step.name, step.stage.model_dump(mode="json"), {**identity, **step.labels})
 
     def _start(
         self, run: str, parent: str | None, name: str, params: Mapping[str, Any], tags: Mapping[str, str]
@@ -295,8 +295,8 @@ class Tracker(Observer):
     def _finish(self, run: _Run, part: str, step: Step, record: Record) -> None:
         payload, directory = payloads.StepPayload.of(record), str(self._store.path(step))
         if run.key == PARENT:
-            self._note(outbox.SetTags(PARENT, {f"{FINGERPRINT}.{step.stage.name}": step.fingerprint}))
-            self._note(outbox.LogArtifacts(PARENT, directory, payload.files, step.stage.name))
+            self._note(outbox.SetTags(PARENT, {f"{FINGERPRINT}.{step.stage.stage_name}": step.fingerprint}))
+            self._note(outbox.LogArtifacts(PARENT, directory, payload.files, step.stage.stage_name))
             return
         self._note(outbox.LogMetrics(run.key, _points(payload.numbers, f"{part}/" if part else "")))
         if part:

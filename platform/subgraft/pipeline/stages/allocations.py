@@ -1,184 +1,126 @@
-"""Allocation of a vocabulary to languages: curves of ALP, sizes, joint vocabularies, capacities, and the report."""
+"""Stages that allocate one vocabulary to many languages."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from subgraft.base import json_io
-from subgraft.base.errors import UserError
-from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.languages import balanced, shares
-from subgraft.evaluation.reporting import allocation_report
-from subgraft.evaluation.reporting.allocation_report import AllocationResult
-from subgraft.evaluation.reporting.document import write_document
-from subgraft.pipeline.recipes import allocations as recipes
-from subgraft.pipeline.stages.stage import Inputs, Summary
-from subgraft.subwords.allocation.capacity import Capacity, capacity, piece_shares
-from subgraft.subwords.allocation.choice import RECORD as ALLOCATION_RECORD
-from subgraft.subwords.allocation.choice import Allocated, Candidate, NoRoomError, choose
-from subgraft.subwords.allocation.curve import RECORD as CURVE_RECORD
-from subgraft.subwords.allocation.curve import MeasuredCurve, measure
-from subgraft.subwords.allocation.union import fixed_pieces, union
-from subgraft.subwords.vocabulary.learn import learn
-from subgraft.subwords.vocabulary.learning_errors import TooLargeError
-from subgraft.subwords.vocabulary.specials import special_tokens
-from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.context import Context
+from pydantic import Field
+
+from subgraft.pipeline.stages.stage import Inputs, Stage, Summary
+
+if TYPE_CHECKING:
+    from subgraft.training.context import Context
 
 
-def report_allocation(recipe: recipes.AllocationReportRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    del context
-    curves = {language: MeasuredCurve.open(inputs[f"curve/{language}"]).curve for language in recipe.languages}
-    results = [_result(recipe, total, inputs) for total in recipe.totals]
-    write_document(allocation_report.allocation_document(recipe.name, curves, results), out)
-    for result in results:
-        folder = table_folder(out, result.total)
-        folder.mkdir()
-        allocation_report.allocation_table(curves, result).write(folder)
-    return {"languages": len(curves), "artifacts": ["report.html", "report.md"]}
+class CurveStage(Stage):
+    """A curve over vocabulary sizes of the training text of the input `corpus`.
+
+    Attributes:
+        sizes: The rising sizes at which ALP is measured.
+        exact: Whether unigram is trained again at each size.
+    """
+
+    stage_name: ClassVar[str] = "curve"
+    revision: ClassVar[int] = 1
+
+    kind: Literal["unigram", "bpe"]
+    sizes: tuple[int, ...]
+    exact: bool
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.allocations import measure_curve
+
+        return measure_curve(self, inputs, out, context)
 
 
-def table_folder(report: Path, total: int) -> Path:
-    """The folder of an allocation's table in a report."""
-    return report / f"{total}"
+class AllocationStage(Stage):
+    """An allocation; the curve of each language is an input, named after the language.
+
+    Attributes:
+        total: Size of the vocabulary, with special tokens.
+        codes: Special tokens of the languages.
+    """
+
+    stage_name: ClassVar[str] = "allocation"
+    revision: ClassVar[int] = 1
+
+    total: int
+    language_exponent: float
+    capacity_exponent: float
+    byte_fallback: bool
+    mask: bool
+    codes: tuple[str, ...]
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.allocations import allocate
+
+        return allocate(self, inputs, out, context)
 
 
-def _result(recipe: recipes.AllocationReportRecipe, total: int, inputs: Inputs) -> AllocationResult:
-    allocated = Allocated.read(inputs[f"allocation/{total}"])
-    compared = [
-        allocation_report.Vocabulary(name.partition("/")[0], *read_capacity(inputs[f"capacity/{name}"]))
-        for name in recipe.compared[str(total)]
-    ]
-    return AllocationResult(
-        total=total,
-        exponent=allocated.capacity_exponent,
-        shares={language: allocated.shares[language] for language in recipe.languages},
-        sizes=allocated.sizes,
-        value=allocated.value,
-        bound=allocated.bound,
-        vocabularies=compared,
-    )
+class JointVocabularyStage(Stage):
+    """A vocabulary learnt on several languages; the corpus of each is an input, named after the language.
+
+    Attributes:
+        lines: The largest number of lines to learn from.
+        size: Size of the vocabulary, or the largest below it that the text supports.
+    """
+
+    stage_name: ClassVar[str] = "joint-vocabulary"
+    revision: ClassVar[int] = 1
+
+    kind: Literal["unigram", "bpe"]
+    size: int
+    lines: int
+    language_exponent: float
+    byte_fallback: bool
+    mask: bool
+    codes: tuple[str, ...]
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.allocations import learn_joint_vocabulary
+
+        return learn_joint_vocabulary(self, inputs, out, context)
 
 
-CAPACITY_RECORD = "capacity.json"
-VOCABULARY = "vocabulary"
+class CapacityStage(Stage):
+    """A vocabulary's capacity for each language, whose corpus is an input named after the language.
+
+    The vocabulary is the input `vocabulary`, or a user's own one.
+
+    Attributes:
+        digest: Of a user's vocabulary; None if a step makes the vocabulary.
+        place: The path of a user's vocabulary.
+    """
+
+    stage_name: ClassVar[str] = "capacity"
+    revision: ClassVar[int] = 1
+
+    digest: str | None = None
+    place: Path | None = Field(default=None, exclude=True)
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.allocations import measure_capacity
+
+        return measure_capacity(self, inputs, out, context)
 
 
-def measure_capacity(recipe: recipes.CapacityRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    tokenizer = Tokenizer.load(recipe.place or inputs[VOCABULARY])
-    corpora = {language: Corpus.open(path) for language, path in inputs.items() if language != VOCABULARY}
-    capacities: dict[str, dict[str, dict[str, int | float]]] = {}
-    for completed, (language, corpus) in enumerate(corpora.items(), 1):
-        text = corpus.text_of("encoder")
-        capacities[language] = {
-            split: capacity(tokenizer, corpus.lines(split, text)).to_json() for split in corpus.splits
-        }
-        context.progress(completed, len(corpora), "languages")
-    record = {"size": len(tokenizer), "languages": capacities}
-    (out / CAPACITY_RECORD).write_text(json.dumps(record) + "\n", encoding="utf-8")
-    return {"size": len(tokenizer), "artifacts": [CAPACITY_RECORD]}
+class AllocationReportStage(Stage):
+    """The report of an allocation; inputs are `curve/LANGUAGE`, `allocation/TOTAL` and `capacity/VOCABULARY`.
 
+    Attributes:
+        compared: For each total, the names of the compared vocabularies, the allocated one first.
+    """
 
-def read_capacity(directory: Path) -> tuple[int, dict[str, dict[str, Capacity]]]:
-    """The size of the vocabulary, and its capacity for each language, by split."""
-    record = json_io.parse_object((directory / CAPACITY_RECORD).read_bytes())
-    return record["size"], {
-        language: {split: Capacity.from_json(values) for split, values in splits.items()}
-        for language, splits in record["languages"].items()
-    }
+    stage_name: ClassVar[str] = "allocation-report"
+    revision: ClassVar[int] = 1
 
+    name: str
+    languages: tuple[str, ...]
+    totals: tuple[int, ...]
+    compared: dict[str, tuple[str, ...]]
 
-def learn_joint_vocabulary(
-    recipe: recipes.JointVocabularyRecipe, inputs: Inputs, out: Path, context: Context
-) -> Summary:
-    corpora = {language: Corpus.open(path) for language, path in sorted(inputs.items())}
-    sizes = {language: corpus.size("train") for language, corpus in corpora.items()}
-    texts = {language: partial(_lines, corpus) for language, corpus in corpora.items()}
-    total = min(recipe.lines, sum(sizes.values()))
-    learn_joint = partial(
-        learn,
-        kind=recipe.kind,
-        byte_fallback=recipe.byte_fallback,
-        mask=recipe.mask,
-        languages=recipe.codes,
-    )
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.allocations import report_allocation
 
-    def sample() -> Iterator[str]:
-        return balanced(texts, sizes, recipe.language_exponent, total)
-
-    try:
-        tokenizer = learn_joint(sample(), size=recipe.size)
-    except TooLargeError as error:
-        context.warn(f"the text of all languages together yields {error.possible:,} pieces, not {recipe.size:,}")
-        tokenizer = learn_joint(sample(), size=error.possible)
-    if recipe.kind == "bpe":
-        # The allocated vocabulary segments by the probabilities of its pieces, so this one does too.
-        special = special_tokens(wordpiece=False, mask=recipe.mask, languages=recipe.codes, like=None)
-        scores = {"all": piece_shares(tokenizer, sample())}
-        tokenizer = union(scores, special, byte_fallback=recipe.byte_fallback)
-    tokenizer.save(out)
-    return {"size": len(tokenizer), "lines": total}
-
-
-def _lines(corpus: Corpus) -> Iterator[str]:
-    return corpus.lines("train", corpus.text_of("encoder"))
-
-
-def measure_curve(recipe: recipes.CurveRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    corpus = Corpus.open(inputs["corpus"])
-    text = corpus.text_of("encoder")
-    measured = measure(
-        lambda: corpus.lines("train", text), recipe.kind, recipe.sizes, exact=recipe.exact, progress=context.progress
-    )
-    measured.save(out)
-    curve = measured.curve
-    return {"sentences": curve.sentences, "largest": curve.sizes[-1], "limit": curve.limit, "artifacts": [CURVE_RECORD]}
-
-
-def allocate(recipe: recipes.AllocationRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    del context
-    curves = {language: MeasuredCurve.open(path) for language, path in sorted(inputs.items())}
-    special = special_tokens(wordpiece=False, mask=recipe.mask, languages=recipe.codes, like=None)
-    room = recipe.total - fixed_pieces(special, recipe.byte_fallback)
-    sampling_rates = shares(
-        {name: measured.curve.sentences for name, measured in curves.items()}, recipe.language_exponent
-    )
-    weights = {name: share**recipe.capacity_exponent for name, share in sampling_rates.items()}
-    try:
-        choice = choose({name: _candidate(measured, weights[name]) for name, measured in curves.items()}, room)
-    except NoRoomError as error:
-        min_total = error.needed + recipe.total - room
-        hint = (
-            f"Allow at least {min_total:,} pieces, {recipe.total - room} of them special, or start curves at smaller "
-            "sizes."
-        )
-        raise UserError(error.what, where=f"total {recipe.total}", hint=hint) from None
-    pieces = {name: curves[name].vocabularies[size] for name, size in choice.sizes.items()}
-    tokenizer = union(pieces, special, byte_fallback=recipe.byte_fallback)
-    tokenizer.save(out)
-    alp_by_size = {
-        name: dict(zip(measured.curve.sizes, measured.curve.alp, strict=True)) for name, measured in curves.items()
-    }
-    allocated = Allocated(
-        total=recipe.total,
-        size=len(tokenizer),
-        language_exponent=recipe.language_exponent,
-        capacity_exponent=recipe.capacity_exponent,
-        shares=sampling_rates,
-        sizes=dict(choice.sizes),
-        alp={name: alp_by_size[name][size] for name, size in choice.sizes.items()},
-        value=choice.value,
-        bound=choice.bound,
-    )
-    allocated.write(out)
-    bounds = {"value": choice.value, "bound": choice.bound}
-    return {"size": allocated.size, **bounds, "artifacts": [ALLOCATION_RECORD]}
-
-
-def _candidate(measured: MeasuredCurve, weight: float) -> Candidate:
-    curve = measured.curve
-    pieces = [list(measured.vocabularies[size]) for size in curve.sizes]
-    return Candidate(curve.sizes, [weight * alp for alp in curve.alp], pieces)
+        return report_allocation(self, inputs, out, context)

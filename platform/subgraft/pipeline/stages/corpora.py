@@ -1,118 +1,166 @@
-"""Text of an experiment: corpora, monolingual text, copied text, sides exchanged, and test pairs that training saw."""
+"""Stages that make corpora: imported, copied, reversed and back-translated ones."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from subgraft.base.errors import UserError
-from subgraft.config.corpora import Languages
-from subgraft.config.settings_base import OTHER_SIDE, TextSide
-from subgraft.data.sources.corpus_builder import build
-from subgraft.data.sources.side_text import build_monolingual_corpus, side_texts
-from subgraft.data.synthetic_pairs import SPLIT, copied_pairs, write_pairs
-from subgraft.data.tasks.question_generation import pairing
-from subgraft.data.text.batches import evenly_spaced_places
-from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.held_out import SeenPairs
-from subgraft.data.text.language_id import Sample, Similarity, Verdict, similarity
-from subgraft.pipeline.recipes.corpora import CopiedRecipe, CorpusRecipe, ReversedRecipe, TextRecipe
-from subgraft.pipeline.recipes.evaluation import SeenPairsRecipe
-from subgraft.pipeline.stages.stage import SEEN, Inputs, Summary
-from subgraft.training.context import Context, Json
+from pydantic import Field
+
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
+from subgraft.config.settings_base import DecodingEngine, Settings, TextSide
+from subgraft.config.synthetic import CopiedTextSettings
+from subgraft.pipeline.stages.stage import Inputs, Stage, Summary
+
+if TYPE_CHECKING:
+    from subgraft.training.context import Context
 
 
-def reverse_corpus(recipe: ReversedRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    del context
-    corpus, languages = Corpus.open(inputs["corpus"]), recipe.languages
-    splits = {split: ((target, source) for source, target in corpus.pairs(split, languages)) for split in corpus.splits}
-    identity = {"kind": "reversed", "corpus": dict(corpus.identity)}
-    return {"sizes": dict(write_pairs(splits, languages.reversed, identity, out).sizes)}
+class CorpusStage(Stage):
+    """A corpus from a source of text.
 
-
-def copy_text(recipe: CopiedRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    text, drop = Corpus.open(inputs["text"]), recipe.copied.drop
-    size, language = text.size(SPLIT, "target"), recipe.languages.target
-    lines = text.lines(SPLIT, "target")
-    pairs = copied_pairs(lines, drop, recipe.seed)
-    identity = {"kind": "copied", "drop": drop, "seed": recipe.seed, "text": dict(text.identity)}
-    corpus = write_pairs({SPLIT: pairs}, Languages(source=language, target=language), identity, out)
-    context.progress(corpus.size(SPLIT), size, "sentences")
-    return {"sizes": {SPLIT: corpus.size(SPLIT)}}
-
-
-# A text that contains more than this share of dev and test was probably made from the same files.
-HELD_OUT_SHARE = 0.1
-# A text's language is identified by this many of its lines, which are compared with this many lines of the pairs. Both
-# are evenly spaced.
-SAMPLE_LINES = 500
-REFERENCE_LINES = 2000
-_MAX_EXAMPLE_LENGTH = 100  # characters
-
-
-def import_text(recipe: TextRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    pairs, paired = Corpus.open(inputs["corpus"]), pairing(recipe.questions)
-    sides = side_texts(recipe.sources, recipe.languages, recipe.base, pairing=paired)
-    identity: dict[str, object] = {side: list(paths) for side, paths in recipe.identities.items()}
-    corpus, counts = build_monolingual_corpus(sides, pairs, identity, recipe.cleaning, out, context.progress)
-    for side in counts:
-        _check_language(side, corpus, pairs, context)
-    held_out = sum(pairs.size(split) for split in pairs.splits if split != "train")
-    for side, side_counts in counts.items():
-        if side_counts["held_out"] > HELD_OUT_SHARE * held_out:
-            context.warn(
-                f"downstream.text.{side} has {side_counts['held_out']:,} lines of the task's dev and test splits, "
-                f"which have {held_out:,}: they are dropped, but check the origin of the text"
-            )
-    cleaned: dict[str, Json] = {side: dict(sorted(side_counts.items())) for side, side_counts in counts.items()}
-    return {**cleaned, "generated": corpus.generated}
-
-
-def _check_language(side: TextSide, corpus: Corpus, pairs: Corpus, context: Context) -> None:
-    """Raises UserError for text in the language of the other side, and warns of text that resembles neither."""
-    language = pairs.field(side).language
-    others = [field for field in pairs.fields if field.name == OTHER_SIDE[side] and field.language != language]
-    other = _sample(pairs, OTHER_SIDE[side]) if others else None
-    result: Similarity = similarity(_lines(corpus, "train", side, SAMPLE_LINES), _sample(pairs, side), other)
-    example = (
-        result.example if len(result.example) <= _MAX_EXAMPLE_LENGTH else f"{result.example[:_MAX_EXAMPLE_LENGTH]}…"
-    )
-    where = f"downstream.text.{side}"
-    if result.verdict is Verdict.OTHER:
-        other_language = f"the {OTHER_SIDE[side]} of the pairs ({others[0].language})"
-        message = f"the text looks like {other_language}, not like the {side} ({language})"
-        hint = "Are source and target of downstream.text swapped?"
-        raise UserError(f"{message}, as in: {example}", where=where, hint=hint)
-    if result.verdict is Verdict.NEITHER:
-        context.warn(f"{where} does not look like the {side} of the pairs ({language}), as in: {example}")
-
-
-def _sample(pairs: Corpus, side: TextSide) -> Sample:
-    return Sample(_lines(pairs, "train", side, REFERENCE_LINES), _lines(pairs, "dev", side, SAMPLE_LINES))
-
-
-def _lines(corpus: Corpus, split: str, side: TextSide, max_lines: int) -> list[str]:
-    text = corpus.text(split, side)
-    return list(text.take(evenly_spaced_places(len(text), max_lines)) if len(text) > max_lines else text)
-
-
-def import_corpus(recipe: CorpusRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    del inputs, context
-    paired = pairing(recipe.questions)
-    corpus = build(recipe.source, recipe.languages, recipe.cleaning, out, base=recipe.base, pairing=paired)
-    sizes: dict[str, Json] = {split: corpus.size(split) for split in corpus.splits}
-    return {"sizes": sizes, "generated": corpus.generated}
-
-
-def count_seen_pairs(recipe: SeenPairsRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    """Which test pairs occur in the text that a model was trained on.
-
-    Inputs: `corpus`, with the test set, and the training corpora under all other roles.
+    Attributes:
+        identity: Digests or parameters of the source, which identify the corpus; its path does not.
+        languages: Of a task, whose texts become source and target.
+        texts: The language of each text by its field, for a corpus of all texts of its source.
+        questions: How pairs are made of questions, if the source holds any.
+        source, base: The source, and the folder of relative paths.
     """
-    del context
-    training = (Corpus.open(inputs[role]) for role in sorted(inputs) if role != "corpus")
-    pairs = list(Corpus.open(inputs["corpus"]).pairs("test"))[: recipe.test_sentences]
-    seen = asdict(SeenPairs.of(pairs, training))
-    (out / SEEN).write_text(json.dumps(seen) + "\n", encoding="utf-8")
-    return {**seen, "artifacts": [SEEN]}
+
+    stage_name: ClassVar[str] = "corpus"
+    revision: ClassVar[int] = 2
+
+    identity: dict[str, Any]
+    languages: Languages | None = None
+    texts: dict[str, str] | None = None
+    cleaning: Cleaning
+    questions: QuestionGenerationSettings | None = None
+    source: CorpusSource = Field(exclude=True)
+    base: Path = Field(exclude=True)
+
+    @property
+    def codes(self) -> str:
+        """The languages in words."""
+        pair = self.languages
+        return f"{pair.source}-{pair.target}" if pair is not None else ", ".join((self.texts or {}).values())
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.corpora import import_corpus
+
+        return import_corpus(self, inputs, out, context)
+
+
+class TextStage(Stage):
+    """Monolingual text of the task's domain. Segments of the input `corpus`, the task's pairs, are removed from it.
+
+    Attributes:
+        identities: Of each side's sources, in order: digests or parameters, as those of a corpus.
+        languages: Of the task.
+        questions: How pairs are made of questions, if a source holds any.
+    """
+
+    stage_name: ClassVar[str] = "text"
+    revision: ClassVar[int] = 1
+
+    identities: dict[TextSide, tuple[dict[str, Any], ...]]
+    languages: Languages
+    cleaning: Cleaning
+    questions: QuestionGenerationSettings | None = None
+    sources: dict[TextSide, tuple[CorpusSource, ...]] = Field(exclude=True)
+    base: Path = Field(exclude=True)
+
+    @property
+    def sides(self) -> tuple[TextSide, ...]:
+        """The sides with text."""
+        return tuple(self.identities)
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.corpora import import_text
+
+        return import_text(self, inputs, out, context)
+
+
+class CopiedStage(Stage):
+    """Pairs of a text with copies of itself.
+
+    Attributes:
+        languages: Of the task that the pairs are for.
+        seed: Of the words that are dropped from copies.
+    """
+
+    stage_name: ClassVar[str] = "copied"
+    revision: ClassVar[int] = 1
+
+    languages: Languages
+    copied: CopiedTextSettings
+    seed: int
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.corpora import copy_text
+
+        return copy_text(self, inputs, out, context)
+
+
+class ReversedStage(Stage):
+    """A corpus with its sides exchanged; `languages` are those before the exchange."""
+
+    stage_name: ClassVar[str] = "reversed"
+    revision: ClassVar[int] = 1
+
+    languages: Languages
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.corpora import reverse_corpus
+
+        return reverse_corpus(self, inputs, out, context)
+
+
+class TextPart(Settings):
+    """The part with index `number` of a text, shuffled with `seed` and split into parts of `size` lines."""
+
+    size: int
+    number: int
+    seed: int
+
+
+class BackTranslatedStage(Stage):
+    """Back-translated pairs: the input `model` translates the input `text` into the task's source language.
+
+    Attributes:
+        languages: Of the task that the pairs are for.
+        side: The text that is translated, which is the target of the pairs.
+        beam: Hypotheses of the search; None samples tokens with `seed`.
+        max_length_ratio: Bytes of a translation per byte of the text.
+        engine: Of the search.
+        part: The lines that are translated; None for all.
+        min_count: Only tokens that occur at least this often in the text of the other side are generated; None for all.
+        tag: Whether sources start with the tag of back-translations.
+        model: The model's name; not in the fingerprint.
+        batch_size: Sentences per batch of the search; not in the fingerprint.
+    """
+
+    stage_name: ClassVar[str] = "back-translated"
+    revision: ClassVar[int] = 1
+    distributed: ClassVar[bool] = True
+    accelerated: ClassVar[bool] = True
+
+    languages: Languages
+    side: TextSide = "target"
+    beam: int | None
+    seed: int | None
+    max_length_ratio: float
+    engine: DecodingEngine = "transformers"
+    part: TextPart | None = None
+    min_count: int | None = None
+    tag: bool
+    model: str = Field(exclude=True)
+    batch_size: int = Field(exclude=True)
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.back_translation import back_translate
+
+        return back_translate(self, inputs, out, context)
+
+
+# The stages of all steps whose artifact is a corpus.
+CORPORA = (CorpusStage, TextStage, CopiedStage, ReversedStage, BackTranslatedStage)

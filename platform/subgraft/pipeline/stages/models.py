@@ -1,221 +1,248 @@
-"""Models that a stage makes without training: built, imported, assembled or conditioned; and embeddings of entities."""
+"""Stages that build, import, assemble, condition and transplant models."""
 
 from __future__ import annotations
 
-import shutil
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from transformers import PreTrainedModel
+from pydantic import Field
 
-from subgraft.base import json_io
-from subgraft.base.errors import UserError
-from subgraft.config.conditioning import PretrainedTextSourceSettings
+from subgraft.config.conditioning import CopyingName, ReadingSettings, SourceName, VariantName
 from subgraft.config.corpora import Languages
+from subgraft.config.entities import TransESettings
+from subgraft.config.initialisers import DonorMapping
 from subgraft.config.models import ModelSettings
-from subgraft.data.text.corpus import Corpus
-from subgraft.embeddings.transe import Triples, train_transe
-from subgraft.embeddings.transplanting.new_languages import add_languages
-from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.conditioning.conditional_model import conditioned
-from subgraft.modeling.conditioning.source_encoders import encoder_of
-from subgraft.modeling.conditioning.source_settings import conditioning_settings, pretrained_source
-from subgraft.modeling.entities import EntityTable
-from subgraft.modeling.families import Parameters, family_named, family_of
-from subgraft.modeling.families.sequence_format import required_token
-from subgraft.modeling.further_heads import HEADS
-from subgraft.modeling.heads import require_token_head
-from subgraft.pipeline.recipes.models import (
-    ENTITY_FILES,
-    AssembleRecipe,
-    BuildRecipe,
-    CheckpointRecipe,
-    ConditionRecipe,
-    ContextRecipe,
-    EntityRecipe,
-    SavedWeightsRecipe,
-    SourceEncoderRecipe,
+from subgraft.config.settings_base import SideName
+from subgraft.pipeline.stages.stage import (
+    FromCheckpoint,
+    FromSettings,
+    Inputs,
+    OnBothSides,
+    Stage,
+    Summary,
+    WithContext,
+    WithSource,
+    WithSourceEncoder,
+    WithVocabularies,
 )
-from subgraft.pipeline.stages.stage import SAVED_STEPS, Inputs, Summary
-from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.context import Context
+
+if TYPE_CHECKING:
+    from subgraft.training.context import Context
 
 
-def condition_model(recipe: ConditionRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    """Raises UserError if a source before the target leaves no position for it."""
-    del context
-    bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
-    require_token_head(bundle.model)
-    reader = Bundle.load(inputs["reader"]) if "reader" in inputs else None
-    source_tokenizer = (
-        reader.encoder if reader else Tokenizer.load(inputs["encoder"]) if "encoder" in inputs else bundle.decoder
-    )
-    pretrained = _pretrained_source(reader, recipe) if reader else None
-    settings = conditioning_settings(
-        recipe.variant, recipe.source, recipe.settings, corpus, len(source_tokenizer), pretrained, recipe.copying
-    )
-    model = conditioned(bundle.model, settings, recipe.seed, reader.model if reader else None)
-    conditioned_bundle = Bundle(model, source_tokenizer, bundle.decoder)
-    if conditioned_bundle.max_positions < 2:
-        hint = "Give a model of more positions, or read less of a source (conditioning.max_length)."
-        raise UserError(f"the source takes all {bundle.max_positions} positions of the model", hint=hint)
-    conditioned_bundle.save(out)
-    new_parameters = model.num_parameters() - bundle.model.num_parameters()
-    source = settings.source
-    source_record = (
-        {"classes": list(source.classes)} if source.kind == "class" else {"source": source.model_dump(mode="json")}
-    )
-    return {"parameters": model.num_parameters(), "new_parameters": new_parameters, **source_record}
+class CheckpointStage(Stage):
+    """A checkpoint; `digest` is that of its files, or ID@COMMIT on the hub. A directory's path does not count.
 
-
-def _pretrained_source(reader: Bundle, recipe: ConditionRecipe) -> PretrainedTextSourceSettings:
-    """The settings of a source that a pretrained model reads, with that model's special tokens for the language."""
-    encoder, config = encoder_of(reader.model), reader.model.config.to_dict()
-    parameters = Parameters(encoder.num_parameters(), encoder.num_parameters(only_trainable=True))
-    languages = None if recipe.language is None else Languages(source=recipe.language, target=recipe.language)
-    return pretrained_source(config, recipe.settings.max_length, reader.sequence_format(languages), parameters)
-
-
-def import_checkpoint(recipe: CheckpointRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    del inputs, context
-    load = Bundle.of_body if recipe.body else partial(Bundle.load, next_sentence=recipe.next_sentence)
-    bundle = add_languages(load(recipe.model), recipe.new_languages, recipe.seed)
-    bundle.save(out)
-    if (heads := Path(recipe.model) / HEADS).is_file():  # for a pretraining that continues
-        shutil.copyfile(heads, out / HEADS)
-    return {"parameters": bundle.model.num_parameters(), "family": family_of(bundle.model).model_type}
-
-
-def take_saved_weights(recipe: SavedWeightsRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    """Raises UserError if the pretraining ended earlier."""
-    del context
-    saved = inputs["model"] / SAVED_STEPS
-    if not (saved / str(recipe.step)).is_dir():
-        steps = (
-            ", ".join(sorted((directory.name for directory in saved.iterdir()), key=int)) if saved.is_dir() else "none"
-        )
-        raise UserError(
-            f"the pretraining saved no weights after {recipe.step} updates",
-            where="pretraining_step",
-            hint=f"It saved the weights of: {steps}.",
-        )
-    shutil.copytree(saved / str(recipe.step), out, dirs_exist_ok=True)
-    record = json_io.object_in(inputs["model"] / "record.json")["summary"]
-    seconds = record["training_seconds"] * recipe.step / record["steps"]
-    return {"step": recipe.step, "training_seconds": round(seconds, 1)}
-
-
-def assemble_model(recipe: AssembleRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    del context
-    bundle = assemble(inputs["model"], recipe.seed)
-    bundle.save(out)
-    return {"parameters": bundle.model.num_parameters()}
-
-
-def assemble(model: Path | str, seed: int) -> Bundle:
-    """The encoder-decoder of a directory or hub id. Raises UserError for a model that already generates text."""
-    bundle = Bundle.load(model)
-    family = family_of(bundle.model)
-    if family.generates:
-        raise UserError(f"a {family.model_type} model generates text as it is: nothing to assemble", where=str(model))
-    require_token_head(bundle.model)
-    return Bundle(family.assemble(bundle.model, bundle.encoder, seed), bundle.encoder, bundle.decoder)
-
-
-def add_source_encoder(recipe: SourceEncoderRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    del context
-    bundle, source_tokenizer = Bundle.load(inputs["model"]), Tokenizer.load(inputs["encoder"])
-    extended = with_source_encoder(bundle, source_tokenizer, recipe.layers, recipe.seed)
-    extended.save(out)
-    new_parameters = extended.model.num_parameters() - bundle.model.num_parameters()
-    return {"parameters": extended.model.num_parameters(), "new_parameters": new_parameters}
-
-
-def with_source_encoder(bundle: Bundle, source_tokenizer: Tokenizer, layers: int, seed: int) -> Bundle:
-    """The model behind a new source encoder over a tokenizer; its weights depend on the seed only.
-
-    Raises UserError for models that take none, and for a tokenizer without padding.
+    body: Whether its head is left out, for a head that a finetuning puts in its place.
+    next_sentence: Whether it keeps a head for next sentences that only its weights show, to be trained further.
+    new_languages: The languages for which it gets codes, with the initialiser of each.
+    seed: Of codes that are drawn; 0 without any.
     """
-    require_token_head(bundle.model)
-    config, padding = bundle.model.config.to_dict(), required_token(source_tokenizer, "pad", "a source encoder")
-    entries = family_of(bundle.model).with_source_encoder(config, layers, len(source_tokenizer), padding)
-    return Bundle(_extend_model(bundle, entries, seed, "model.encoder.source."), source_tokenizer, bundle.decoder)
+
+    stage_name: ClassVar[str] = "checkpoint"
+    revision: ClassVar[int] = 3
+
+    digest: str
+    model: str = Field(exclude=True)
+    body: bool = False
+    next_sentence: bool = False
+    new_languages: Mapping[str, str] = {}
+    seed: int = 0
+
+    @property
+    def model_change(self) -> FromCheckpoint:
+        return FromCheckpoint(self.model, self.new_languages)
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.models import import_checkpoint
+
+        return import_checkpoint(self, inputs, out, context)
 
 
-def add_context(recipe: ContextRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    del context
-    bundle = Bundle.load(inputs["model"])
-    extended = with_context(bundle, recipe.languages, recipe.sentences, recipe.seed)
-    extended.save(out)
-    new_parameters = extended.model.num_parameters() - bundle.model.num_parameters()
-    return {"parameters": extended.model.num_parameters(), "new_parameters": new_parameters}
+class BuildStage(Stage):
+    stage_name: ClassVar[str] = "build"
+    revision: ClassVar[int] = 1
+
+    model: ModelSettings
+    seed: int
+
+    @property
+    def model_change(self) -> FromSettings:
+        return FromSettings(self.model)
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.models import build_model
+
+        return build_model(self, inputs, out, context)
 
 
-def with_context(bundle: Bundle, languages: Languages, sentences: int, seed: int) -> Bundle:
-    """The model with an encoder that reads the preceding sentences; its new weights depend on the seed only.
+class SavedWeightsStage(Stage):
+    """The weights of the input `model`, a pretraining, after `step` updates."""
 
-    Raises UserError for models that read none.
+    stage_name: ClassVar[str] = "saved-weights"
+    revision: ClassVar[int] = 1
+
+    step: int
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.models import take_saved_weights
+
+        return take_saved_weights(self, inputs, out, context)
+
+
+class AssembleStage(Stage):
+    """An encoder-decoder from an encoder; `seed` is that of the decoder's new attention to the encoder."""
+
+    stage_name: ClassVar[str] = "assemble"
+    revision: ClassVar[int] = 1
+
+    seed: int
+
+    @property
+    def model_change(self) -> OnBothSides:
+        return OnBothSides()
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.models import assemble_model
+
+        return assemble_model(self, inputs, out, context)
+
+
+class ConditionStage(Stage):
+    """A language model with a source.
+
+    A source text is read in the vocabulary of the input `encoder`, or by the encoder and in the vocabulary of the model
+    `reader`; without either in the model's own vocabulary.
+
+    Attributes:
+        seed: Of the new weights.
+        source: The kind of source that the input `corpus` has.
+        language: Of the source text, if the model that reads it marks languages.
     """
-    end = bundle.sequence_format(languages).source_ending[-1]
-    entries = family_of(bundle.model).with_context(bundle.model.config.to_dict(), sentences, end)
-    model = _extend_model(bundle, entries, seed, "model.encoder.context.")
-    return Bundle(model, bundle.encoder, bundle.decoder)
+
+    stage_name: ClassVar[str] = "condition"
+    revision: ClassVar[int] = 1
+
+    variant: VariantName
+    settings: ReadingSettings
+    seed: int
+    source: SourceName = "class"
+    copying: CopyingName | None = None
+    language: str | None = None
+
+    @property
+    def model_change(self) -> WithSource:
+        return WithSource(self.variant, self.source, self.settings, self.copying)
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.models import condition_model
+
+        return condition_model(self, inputs, out, context)
 
 
-def _extend_model(bundle: Bundle, entries: dict[str, Any], seed: int, new_weights: str) -> PreTrainedModel:
-    """A model of an extended configuration, with the bundle's weights, and new ones under the prefix `new_weights`."""
-    model_class: Any = family_named(entries.pop("model_type")).model_class()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = model_class(model_class.config_class(**entries))
-    missing, unknown = model.load_state_dict(bundle.model.state_dict(), strict=False)
-    assert not unknown and all(name.startswith(new_weights) for name in missing)
-    model.generation_config = bundle.model.generation_config
-    model.eval()
-    assert isinstance(model, PreTrainedModel)
-    return model
+class SourceEncoderStage(Stage):
+    """The input `model` with a new encoder that reads sources in the vocabulary of the input `encoder`.
 
-
-def build_model(recipe: BuildRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    del context
-    bundle = build(recipe.model, inputs, recipe.seed)
-    bundle.save(out)
-    return {"parameters": bundle.model.num_parameters()}
-
-
-def build(model: ModelSettings, inputs: Inputs, seed: int) -> Bundle:
-    """A model over the vocabularies of the inputs `encoder` and `decoder`, or the decoder's if its family has only one.
-
-    It reads the entities of the input `entities`, if there is one.
+    Attributes:
+        seed: Of the new weights.
     """
-    target = Tokenizer.load(inputs["decoder"])
-    shares_vocabulary = model.one_vocabulary or inputs["encoder"] == inputs["decoder"]
-    source = target if shares_vocabulary else Tokenizer.load(inputs["encoder"])
-    built = family_named(model.family).build(model, source, target, seed)
-    if "entities" in inputs:
-        EntityTable.load(inputs["entities"]).into(built)
-    return Bundle(built, source, target)
+
+    stage_name: ClassVar[str] = "source-encoder"
+    revision: ClassVar[int] = 1
+
+    layers: int
+    seed: int
+
+    @property
+    def model_change(self) -> WithSourceEncoder:
+        return WithSourceEncoder(self.layers)
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.models import add_source_encoder
+
+        return add_source_encoder(self, inputs, out, context)
 
 
-def embed_entities(recipe: EntityRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    """Embeddings of a knowledge graph's entities, by TransE, or as they are in the user's folder."""
-    del inputs
-    path = Path(recipe.place)
-    if recipe.transe is None:
-        table = EntityTable.load(path)
-        for name in ENTITY_FILES:
-            shutil.copyfile(path / name, out / name)
-        return {"entities": len(table.names), "dimensions": table.vectors.shape[1]}
-    graph = Triples.read(path)
-    table = train_transe(
-        graph, recipe.transe, recipe.seed, lambda done, total: context.progress(done, total, "epochs of TransE")
-    )
-    table.save(out)
-    return {
-        "entities": len(table.names),
-        "dimensions": table.vectors.shape[1],
-        "relations": len(graph.relations),
-        "triples": len(graph.ids),
-    }
+class ContextStage(Stage):
+    """The input `model` with an encoder that reads the preceding sentences.
+
+    Attributes:
+        seed: Of the new weights.
+    """
+
+    stage_name: ClassVar[str] = "context"
+    revision: ClassVar[int] = 1
+
+    languages: Languages
+    sentences: int
+    seed: int
+
+    @property
+    def model_change(self) -> WithContext:
+        return WithContext(self.sentences)
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.models import add_context
+
+        return add_context(self, inputs, out, context)
+
+
+class TransferStage(Stage):
+    """A transfer of a model to new vocabularies.
+
+    Attributes:
+        seed: Of random initialisers; 0 for the others, so that all seeds share one transfer.
+        package: Package and version of a plugin's method.
+        donor: How embeddings of the input model `donor` are mapped.
+        keep_matrices: Whether to save the mixing matrices, for a finetuning with tie_to_sources.
+    """
+
+    stage_name: ClassVar[str] = "transfer"
+    revision: ClassVar[int] = 2
+
+    method: str
+    sides: tuple[SideName, ...]
+    max_similar: int
+    seed: int
+    package: str | None = None
+    donor: DonorMapping | None = None
+    copy_shared_tokens: bool = True
+    keep_matrices: bool = False
+
+    @property
+    def model_change(self) -> WithVocabularies:
+        return WithVocabularies(self.sides)
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.transfer import run_transfer
+
+        return run_transfer(self, inputs, out, context)
+
+
+# The files of embeddings of entities, as `modeling.entities` writes them.
+ENTITY_FILES = ("entities.safetensors", "entities.txt")
+
+
+class EntityStage(Stage):
+    """Embeddings of entities.
+
+    Attributes:
+        digest: Of the triples, or of the files of embeddings.
+        transe: How triples are embedded; None for embeddings of the user.
+        seed: Of TransE.
+        place: The file of triples, or the folder of embeddings.
+    """
+
+    stage_name: ClassVar[str] = "entities"
+    revision: ClassVar[int] = 1
+
+    digest: str
+    transe: TransESettings | None = None
+    seed: int = 0
+    place: str = Field(exclude=True)
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.models import embed_entities
+
+        return embed_entities(self, inputs, out, context)

@@ -1,62 +1,131 @@
-"""A stage of the pipeline: a named, revisioned function from a recipe and input directories to an output directory."""
+"""A stage: its fields are what it is asked to do, `run` makes one artifact. The base of all stages.
+
+`stages.registry` lists them. A stage's module loads neither torch nor Ray: `run` imports what computes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from typing_extensions import TypeVar
 
-from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.config.conditioning import CopyingName, ReadingSettings, SourceName, VariantName
+from subgraft.config.models import ModelSettings
+from subgraft.config.settings_base import Settings, SideName
 
 if TYPE_CHECKING:
     from subgraft.training.context import Context, Json
 
-
-# An evaluation's sentence statistics, by metric (see `metrics.sentence_statistics`). SPELLED [n]: whether source and
-# reference have no unknown token in the model's vocabularies. BITS and CHARACTERS of continued text, for each test line
-# [n]: both are 0 if the line does not fit into the model. CONFIDENCE [n]: the probability of each predicted class.
-STATISTICS = "statistics.safetensors"
-SPELLED = "spelled"
-BITS, CHARACTERS = "bits", "characters"
-CONFIDENCE = "confidence"
-QUALITY = "intrinsic.json"
-# A pretraining's weights of earlier steps: a model directory for each, by its step.
-SAVED_STEPS = "steps"
-LIKELIHOOD = "likelihood.json"
-SEEN = "seen.json"
-
-
-# Without a type argument, `Stage` and `Step` take any recipe.
-R = TypeVar("R", bound=Recipe, covariant=True, default=Recipe)
 Inputs: TypeAlias = Mapping[str, Path]  # the directory of each input, by role
 Summary: TypeAlias = "dict[str, Json]"
-StageFunction: TypeAlias = "Callable[[Any, Inputs, Path, Context], Mapping[str, Json]]"
 
 
-def further_corpora(inputs: Inputs) -> list[Path]:
-    """The corpora of further directions or tasks: the inputs with a role corpus/NAME, sorted by name."""
-    return [inputs[role] for role in sorted(inputs) if role.startswith("corpus/")]
+@dataclass(frozen=True)
+class FromCheckpoint:
+    """The model of a checkpoint, a directory or a hub id, with codes for languages that it lacks."""
+
+    checkpoint: str
+    new_languages: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Stage(Generic[R]):
-    """A stage of the pipeline. Its libraries are imported only when it runs.
+@dataclass(frozen=True)
+class FromSettings:
+    """A model of these settings, with the vocabularies of the inputs `encoder` and `decoder`."""
+
+    settings: ModelSettings
+
+
+@dataclass(frozen=True)
+class OnBothSides:
+    """The encoder-decoder with the input `model`, an encoder, on both sides."""
+
+
+@dataclass(frozen=True)
+class WithVocabularies:
+    """The input `model` with the inputs `vocabulary/SIDE` on these sides."""
+
+    sides: tuple[SideName, ...]
+
+
+@dataclass(frozen=True)
+class WithSource:
+    """The input `model`, a language model, with a source as in the input `corpus`.
+
+    A source text is read in the vocabulary of the input `encoder`, or by the input model `reader`.
+    """
+
+    variant: VariantName
+    source: SourceName
+    settings: ReadingSettings
+    copying: CopyingName | None = None
+
+
+@dataclass(frozen=True)
+class WithSourceEncoder:
+    """The input `model` behind a new encoder with `layers` layers, in the vocabulary of the input `encoder`."""
+
+    layers: int
+
+
+@dataclass(frozen=True)
+class WithContext:
+    """The input `model` with an encoder that reads the `sentences` preceding sentences."""
+
+    sentences: int
+
+
+@dataclass(frozen=True)
+class Unchanged:
+    """A model of the same shape as the input `model`."""
+
+
+@dataclass(frozen=True)
+class WithNextSentence:
+    """The model after another change, with a head for next sentences."""
+
+    before: FromSettings | Unchanged
+
+
+ModelChange: TypeAlias = (
+    FromCheckpoint
+    | FromSettings
+    | OnBothSides
+    | WithVocabularies
+    | WithSource
+    | WithSourceEncoder
+    | WithContext
+    | WithNextSentence
+    | Unchanged
+)
+
+
+class Stage(Settings):
+    """Base of all stages. Only fields, without the excluded ones, are part of the fingerprint: the recipe.
 
     Attributes:
-        name: Part of the fingerprint.
-        revision: Increased when the result changes for the same recipe; part of the fingerprint.
-        run: (recipe, inputs, out, context) -> summary. It writes files into `out`, an existing empty directory.
-        recipe: The class of its recipes.
+        stage_name: Part of the fingerprint.
+        revision: Increased when the result changes for the same fields; part of the fingerprint.
         distributed: Whether it may run on several Ray Train workers, using torch.distributed.
         accelerated: Whether it uses a GPU if the runtime has one.
     """
 
-    name: str
-    revision: int
-    run: StageFunction
-    recipe: type[R] = Recipe  # type: ignore[assignment]
-    distributed: bool = False
-    accelerated: bool = False
+    stage_name: ClassVar[str]
+    revision: ClassVar[int]
+    distributed: ClassVar[bool] = False
+    accelerated: ClassVar[bool] = False
+
+    @property
+    def model_change(self) -> ModelChange:
+        """The shape of the model that the step makes, if it makes one."""
+        return Unchanged()
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        """Write the artifact into `out`, an existing empty directory, and return the summary for its record."""
+        raise NotImplementedError
+
+
+# Without a type argument, a `Step` takes any stage.
+S = TypeVar("S", bound=Stage, covariant=True, default=Stage)

@@ -1,188 +1,121 @@
-"""Vocabularies: learnt, imported, extended or trimmed; and the gap between the old and the new one."""
+"""Stages that learn, adapt, import and compare vocabularies."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from subgraft.base.errors import UserError
-from subgraft.config.settings_base import SideName, TextSide
-from subgraft.data.tasks.question_generation import require_marks
-from subgraft.data.text.corpus import Corpus, training_lines, training_texts, training_texts_by_language
-from subgraft.data.text.languages import balanced
-from subgraft.evaluation.metrics.scores import corpus_scores
-from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.recipes.vocabularies import (
-    AdaptedVocabularyRecipe,
-    GapRecipe,
-    ImportedVocabularyRecipe,
-    VocabularyRecipe,
-)
-from subgraft.pipeline.stages.stage import Inputs, Summary, further_corpora
-from subgraft.subwords.vocabulary.compare import compare
-from subgraft.subwords.vocabulary.extend import extend
-from subgraft.subwords.vocabulary.learn import learn
-from subgraft.subwords.vocabulary.lost_text import lost_text, sampled
-from subgraft.subwords.vocabulary.spelling import round_trip, spelling
-from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.trim import trim
-from subgraft.training.context import Context, Json
+from pydantic import Field
 
-SIDES: tuple[SideName, ...] = ("encoder", "decoder")
+from subgraft.config.initialisers import StaticEmbeddingSettings
+from subgraft.config.settings_base import MAX_LOST_LINES, SideName, StaticAlgorithm
+from subgraft.config.vocabularies import VocabularySettings
+from subgraft.pipeline.stages.stage import Inputs, Stage, Summary
+
+if TYPE_CHECKING:
+    from subgraft.training.context import Context
 
 
-def measure_gap(recipe: GapRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    """Inputs: `model`, `corpus`, the decoder's new `vocabulary`, and the encoder's (`encoder`) if it has a new one."""
-    del context
-    corpus = Corpus.open(inputs["corpus"])
-    upstream = load_tokenizers(inputs["model"])
-    downstream: dict[SideName, Tokenizer] = {"decoder": Tokenizer.load(inputs["vocabulary"])}
-    downstream |= {"encoder": Tokenizer.load(inputs["encoder"])} if "encoder" in inputs else {}
-    gap = compare(
-        upstream["decoder"], downstream["decoder"], corpus.lines("train", corpus.text_of("decoder")), recipe.words
-    )
-    spelled = [
-        _measure_spelling(role, side, split, tokenizers[side], corpus)
-        for side in SIDES
-        for split in ("train", "test")
-        for role, tokenizers in (("upstream", upstream), ("downstream", downstream))
-        if side in tokenizers
-    ]
-    record = gap.to_json() | {"spelling": spelled, "lost": _lost_of_test(upstream, downstream, corpus)}
-    (out / "gap.json").write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    return {"seen": gap.seen, "unseen": gap.unseen, "artifacts": ["gap.json"]}
+class VocabularyStage(Stage):
+    """A vocabulary learnt on the input `corpus`.
+
+    With an input `model`, that model's special tokens, language codes and normalisation are copied. With an input
+    `second`, the vocabulary is learnt on two corpora.
+
+    Attributes:
+        side: Of the corpus, or both for a shared vocabulary.
+        languages: Language codes to add, and tokens that mark entities.
+        mask: Whether to add a mask token.
+        weighing: Of the two corpora.
+        marks: Text that the vocabulary must be able to spell.
+        max_lost_lines: The share of lines that it may lose, with an input `model`; does not count.
+    """
+
+    stage_name: ClassVar[str] = "vocabulary"
+    revision: ClassVar[int] = 2
+
+    side: Literal["source", "target", "both"]
+    settings: VocabularySettings
+    languages: tuple[str, ...] = ()
+    mask: bool = False
+    weighing: Literal["as-they-are", "equal"] | None = None
+    marks: tuple[str, ...] = ()
+    max_lost_lines: float = Field(default=MAX_LOST_LINES, exclude=True)
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.vocabularies import learn_vocabulary
+
+        return learn_vocabulary(self, inputs, out, context)
 
 
-def _lost_of_test(
-    upstream: Mapping[SideName, Tokenizer], downstream: Mapping[SideName, Tokenizer], corpus: Corpus
-) -> dict[str, Json]:
-    """By side, what the downstream vocabulary loses of the test set and the upstream one does not."""
-    sides = [side for side in downstream if side in upstream and corpus.size("test")]
-    lines = {side: corpus.lines("test", corpus.text_of(side)) for side in sides}
-    return {side: asdict(lost_text(upstream[side], downstream[side], lines[side])) for side in sides}
+class AdaptedVocabularyStage(Stage):
+    """An upstream vocabulary with a task's subwords added, or without those that the task does not use.
+
+    Attributes:
+        side: Of the corpus, or both for a shared vocabulary.
+        model_side: The side of the input `model` whose vocabulary it is, if there is no input `vocabulary`.
+        added: Number of subwords to add; None trims the vocabulary.
+        min_count: Subwords that occur less often in the text are not added, or are removed.
+        words: User-defined symbols among those to add.
+        max_lost_lines: The share of lines that it may lose; does not count.
+    """
+
+    stage_name: ClassVar[str] = "adapted-vocabulary"
+    revision: ClassVar[int] = 2
+
+    side: Literal["source", "target", "both"]
+    model_side: SideName
+    added: int | None
+    min_count: int
+    words: tuple[str, ...] = ()
+    max_lost_lines: float = Field(default=MAX_LOST_LINES, exclude=True)
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.vocabularies import adapt_vocabulary
+
+        return adapt_vocabulary(self, inputs, out, context)
 
 
-def _measure_spelling(role: str, side: SideName, split: str, tokenizer: Tokenizer, corpus: Corpus) -> dict[str, Json]:
-    """Counts of a split; for the test set also BLEU and chrF of decode(encode(text)) against the text itself."""
-    text_side = corpus.text_of(side)
-    record: dict[str, Json] = {"role": role, "side": side, "split": split}
-    record |= asdict(spelling(tokenizer, corpus.lines(split, text_side)))
-    if split == "test" and corpus.size("test"):
-        lines, language = list(corpus.lines(split, text_side)), str(corpus.field(text_side).language)
-        scores = corpus_scores(round_trip(tokenizer, lines), lines, language, ["BLEU", "chrF"])
-        record["scores"] = {name: asdict(score) for name, score in scores.items()}
-    return record
+class ImportedVocabularyStage(Stage):
+    """A vocabulary of the user, identified by its digest; its path does not count."""
+
+    stage_name: ClassVar[str] = "imported-vocabulary"
+    revision: ClassVar[int] = 2
+
+    digest: str
+    place: Path = Field(exclude=True)
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.vocabularies import import_vocabulary
+
+        return import_vocabulary(self, inputs, out, context)
 
 
-def import_vocabulary(recipe: ImportedVocabularyRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    del inputs, context
-    tokenizer = Tokenizer.load(recipe.place)
-    tokenizer.save(out)
-    return {"size": len(tokenizer), "fingerprint": tokenizer.fingerprint}
+class GapStage(Stage):
+    """The subword gap of two vocabularies; `words` of the most over-segmented words are shown."""
+
+    stage_name: ClassVar[str] = "gap"
+    revision: ClassVar[int] = 2
+
+    words: int = 20
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.vocabularies import measure_gap
+
+        return measure_gap(self, inputs, out, context)
 
 
-def adapt_vocabulary(recipe: AdaptedVocabularyRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    shared = recipe.side == "both"
-    if "model" in inputs:
-        old = _model_vocabulary(load_tokenizers(inputs["model"]), recipe.model_side, shared)
-    else:
-        old = Tokenizer.load(inputs["vocabulary"])
-    corpora = [Corpus.open(inputs["corpus"]), *map(Corpus.open, further_corpora(inputs))]
-    corpora += [Corpus.open(inputs["text"])] if "text" in inputs else []
-    lines: Iterable[str]
-    if recipe.side == "both":
-        lines = chain.from_iterable(chain.from_iterable(training_texts(*corpora).values()))
-    else:
-        lines = training_lines(recipe.side, *corpora)
-    read = sampled(lines)
-    adapted = (
-        trim(old, read, recipe.min_count)
-        if recipe.added is None
-        else extend(old, read, recipe.added, recipe.min_count, recipe.words)
-    )
-    _warn_of_lost_text(old, adapted, read.sample, recipe.max_lost_lines, context)
-    adapted.save(out)
-    return {"size": len(adapted), "upstream_size": len(old), "fingerprint": adapted.fingerprint}
+class StaticEmbeddingsStage(Stage):
+    """Static embeddings of a vocabulary, trained on this side of the corpus."""
 
+    stage_name: ClassVar[str] = "static"
+    revision: ClassVar[int] = 1
 
-def _model_vocabulary(tokenizers: Mapping[SideName, Tokenizer], side: SideName, shared: bool) -> Tokenizer:
-    """The vocabulary of a side. Raises UserError if the sides should share one vocabulary but have two."""
-    if shared and len({tokenizer.fingerprint for tokenizer in tokenizers.values()}) > 1:
-        raise UserError(
-            "this model has a vocabulary for each side, so there is no shared one to extend or trim",
-            hint="Leave out downstream.shared, or learn one vocabulary for both: `mode: replace`.",
-        )
-    return tokenizers[side]
+    side: Literal["source", "target"]
+    algorithm: StaticAlgorithm
+    settings: StaticEmbeddingSettings
 
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.transfer import train_static_embeddings
 
-def learn_vocabulary(recipe: VocabularyRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    upstream = load_tokenizers(inputs["model"]) if "model" in inputs else {}
-    like = upstream.get("decoder")
-    corpora = [Corpus.open(inputs[role]) for role in ("corpus", "second") if role in inputs]
-    additional = [*map(Corpus.open, further_corpora(inputs))]
-    additional += [Corpus.open(inputs["text"])] if "text" in inputs else []
-    # Further directions and monolingual text belong to the task's corpus, the last one.
-    corpus_groups = [[corpus] for corpus in corpora[:-1]] + [[corpora[-1], *additional]]
-    texts = [partial(_lines, group, recipe.side, recipe.settings.language_exponent) for group in corpus_groups]
-    copies = _copies([_characters(text()) for text in texts]) if recipe.weighing == "equal" else [1] * len(texts)
-    lines = sampled(
-        chain.from_iterable(text() for text, count in zip(texts, copies, strict=True) for _ in range(count))
-    )
-    tokenizer = learn(
-        lines,
-        kind=recipe.settings.kind,
-        size=recipe.settings.size,
-        character_coverage=recipe.settings.character_coverage,
-        byte_fallback=recipe.settings.byte_fallback,
-        mask=recipe.mask,
-        languages=recipe.languages,
-        like=like,
-        words=recipe.settings.user_defined_symbols,
-        normalization=recipe.settings.normalization,
-        keep_whitespace=recipe.settings.keep_whitespace,
-        dummy_prefix=recipe.settings.dummy_prefix,
-        split_digits=recipe.settings.split_digits,
-        max_lines=recipe.settings.max_lines,
-        min_count=recipe.settings.min_count,
-    )
-    require_marks(recipe.marks, tokenizer, "upstream.vocabulary")
-    if like is not None:
-        old = upstream.get("encoder", like) if recipe.side == "source" else like
-        _warn_of_lost_text(old, tokenizer, lines.sample, recipe.max_lost_lines, context)
-    tokenizer.save(out)
-    return {"size": len(tokenizer), "fingerprint": tokenizer.fingerprint}
-
-
-def _warn_of_lost_text(
-    old: Tokenizer, new: Tokenizer, lines: Iterable[str], max_lost_lines: float, context: Context
-) -> None:
-    """Warn of lines that the new vocabulary loses. Raises UserError above this share of the lines."""
-    message = lost_text(old, new, lines).warning(max_lost_lines, "downstream.vocabulary.max_lost_lines")
-    if message:
-        context.warn(message)
-
-
-def _lines(corpora: Sequence[Corpus], side: TextSide | Literal["both"], exponent: float | None) -> Iterator[str]:
-    if side != "both":
-        return training_lines(side, *corpora)
-    if exponent is None:
-        return chain.from_iterable(chain.from_iterable(training_texts(*corpora).values()))
-    texts = training_texts_by_language(*corpora)
-    # The keys are indices because the sampling order depends on the keys.
-    lines = {str(index): partial(chain.from_iterable, parts) for index, parts in enumerate(texts.values())}
-    sizes = {str(index): sum(map(len, parts)) for index, parts in enumerate(texts.values())}
-    return balanced(lines, sizes, exponent, sum(sizes.values()))
-
-
-def _characters(lines: Iterator[str]) -> int:
-    return sum(map(len, lines))
-
-
-def _copies(sizes: Sequence[int]) -> list[int]:
-    """How often to repeat each text, so that all are about equally large."""
-    return [max(1, round(max(sizes) / max(1, size))) for size in sizes]
+        return train_static_embeddings(self, inputs, out, context)

@@ -21,7 +21,7 @@ from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import shares_table
 from subgraft.modeling.sides import side as side_of
-from subgraft.pipeline.recipes.embeddings import NETWORK_FILES, GeneratorRecipe, ImportedNetworkRecipe, NetworkRecipe
+from subgraft.pipeline.stages.embeddings import NETWORK_FILES, GeneratorStage, ImportedNetworkStage, NetworkStage
 from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
@@ -33,32 +33,32 @@ from subgraft.training.schedule import Data
 from subgraft.training.setup import fit, is_writer, write_curve
 
 
-def import_network(recipe: ImportedNetworkRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def import_network(stage: ImportedNetworkStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     del inputs, context
-    directory = Path(recipe.directory)
-    for side in recipe.sides:
+    directory = Path(stage.directory)
+    for side in stage.sides:
         load_network(directory, side)
     for name in NETWORK_FILES:
         shutil.copyfile(directory / name, out / name)
-    return {"sides": list(recipe.sides)}
+    return {"sides": list(stage.sides)}
 
 
-def train_network(recipe: NetworkRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def train_network(stage: NetworkStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
 
     def create(name: SideName, table_side: SideName) -> Network:
         side = side_of(bundle.model, table_side)
-        network = Network(NetworkShape.of(side, recipe.network.width, recipe.network.layers))
+        network = Network(NetworkShape.of(side, stage.network.width, stage.network.layers))
         ordinary = torch.from_numpy(bundle.tokenizers[name].ordinary_ids)
         # The two sides must not get the same random numbers.
-        network.begin(side, ordinary, 2 * recipe.seed + (name == "decoder"))
+        network.begin(side, ordinary, 2 * stage.seed + (name == "decoder"))
         return network
 
     def training(network: Network, name: SideName, views: Views) -> Training:
-        return _network_training(recipe, bundle, network, views, bundle.tokenizers[name])
+        return _network_training(stage, bundle, network, views, bundle.tokenizers[name])
 
     trained = train_by_side(
-        recipe, bundle, corpus, out, context, group="network_training", max_similar=0, create=create, training=training
+        stage, bundle, corpus, out, context, group="network_training", max_similar=0, create=create, training=training
     )
     if is_writer():
         save_networks(trained.generators, trained.origins, out)
@@ -66,16 +66,16 @@ def train_network(recipe: NetworkRecipe, inputs: Inputs, out: Path, context: Con
 
 
 def _network_training(
-    recipe: NetworkRecipe, bundle: Bundle, network: Network, views: Views, tokenizer: Tokenizer
+    stage: NetworkStage, bundle: Bundle, network: Network, views: Views, tokenizer: Tokenizer
 ) -> Training:
     """The loss and the batches of one side's network: pseudo-domains of one objective, or of each by its weight."""
-    smoothing, limit = recipe.training.label_smoothing, bundle.max_positions
+    smoothing, limit = stage.training.label_smoothing, bundle.max_positions
     losses = {
-        kind: GeneratorLoss(bundle.model, network, view, recipe.kd_weight, smoothing, "input")
+        kind: GeneratorLoss(bundle.model, network, view, stage.kd_weight, smoothing, "input")
         for kind, view in views.items()
     }
     domains = {
-        kind: PseudoDomains.sample(view, tokenizer, recipe.network, recipe.seed, limit) for kind, view in views.items()
+        kind: PseudoDomains.sample(view, tokenizer, stage.network, stage.seed, limit) for kind, view in views.items()
     }
     (loss, *others), (domain, *_) = losses.values(), domains.values()
     if not others:
@@ -87,7 +87,7 @@ def _network_training(
     }
     weights: dict[str, float] = {
         str(objective.kind): objective.weight / len(domains[objective.kind].parts)
-        for objective in recipe.objectives
+        for objective in stage.objectives
         if objective.kind in domains
     }
     parts = [part for pseudo_domains in domains.values() for part in pseudo_domains.parts]
@@ -110,7 +110,7 @@ class TrainedGenerators(Generic[G]):
 
 
 def train_by_side(
-    recipe: GeneratorRecipe | NetworkRecipe,
+    stage: GeneratorStage | NetworkStage,
     bundle: Bundle,
     corpus: Corpus,
     out: Path,
@@ -126,13 +126,13 @@ def train_by_side(
     `create` initialises a generator for a side and the side whose embeddings it uses; `training` returns its loss and
     its batches.
     """
-    recipe = with_named_precision(recipe, bundle.model, context)
-    request = Request(bundle, corpus, recipe.languages, recipe.training, recipe.seed)
-    objectives = objectives_of(recipe.objectives, request, of_tokens=True)
+    stage = with_named_precision(stage, bundle.model, context)
+    request = Request(bundle, corpus, stage.languages, stage.training, stage.seed)
+    objectives = objectives_of(stage.objectives, request, of_tokens=True)
     generators: dict[SideName, G] = {}
     trained: TrainedGenerators[G] = TrainedGenerators({}, {}, {})
-    stays_shared = recipe.one_vocabulary and shares_table(bundle.model)
-    sides: tuple[SideName, ...] = ("decoder", "encoder") if stays_shared else recipe.sides
+    stays_shared = stage.one_vocabulary and shares_table(bundle.model)
+    sides: tuple[SideName, ...] = ("decoder", "encoder") if stays_shared else stage.sides
     for name in sides:
         table = side_of(bundle.model, name).input.weight
         trained.origins[name] = GeneratorOrigin(table_digest(table), bundle.tokenizers[name].fingerprint, max_similar)
@@ -141,37 +141,37 @@ def train_by_side(
         if table_side not in generators:
             generator = generators[table_side] = create(name, table_side)
             loss, data = training(generator, name, views)
-            outcome = fit(loss, loss.weights, data, recipe.training, context, group=group, seed=recipe.seed, part=name)
+            outcome = fit(loss, loss.weights, data, stage.training, context, group=group, seed=stage.seed, part=name)
             trained.summary[name] = write_curve(outcome, out, f"curve.{name}.json")
         trained.generators[name] = generators[table_side]
     return trained
 
 
-def train_generator(recipe: GeneratorRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def train_generator(stage: GeneratorStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
     # The task's vocabularies, if tokens like its new ones are simulated.
-    matched = recipe.sides if recipe.generator.resegmentation.match else ()
+    matched = stage.sides if stage.generator.resegmentation.match else ()
     targets = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in matched}
 
     def create(name: SideName, table_side: SideName) -> Generator:
         table = side_of(bundle.model, table_side).input.weight
-        generator = Generator(recipe.kind, table.shape[1], recipe.generator.literal_equation)
-        if recipe.generator.initial_weights == "normal":
+        generator = Generator(stage.kind, table.shape[1], stage.generator.literal_equation)
+        if stage.generator.initial_weights == "normal":
             # The two sides must not get the same random numbers.
-            generator.draw(2 * recipe.seed + (name == "decoder"))
+            generator.draw(2 * stage.seed + (name == "decoder"))
         return generator
 
     def training(generator: Generator, name: SideName, views: Views) -> Training:
-        return _generator_training(recipe, bundle, generator, views, bundle.tokenizers[name], targets.get(name))
+        return _generator_training(stage, bundle, generator, views, bundle.tokenizers[name], targets.get(name))
 
     trained = train_by_side(
-        recipe,
+        stage,
         bundle,
         corpus,
         out,
         context,
         group="generator_training",
-        max_similar=recipe.generator.max_similar,
+        max_similar=stage.generator.max_similar,
         create=create,
         training=training,
     )
@@ -181,7 +181,7 @@ def train_generator(recipe: GeneratorRecipe, inputs: Inputs, out: Path, context:
 
 
 def _generator_training(
-    recipe: GeneratorRecipe,
+    stage: GeneratorStage,
     bundle: Bundle,
     generator: Generator,
     views: Views,
@@ -189,19 +189,19 @@ def _generator_training(
     target: Tokenizer | None,
 ) -> Training:
     """The loss and the batches of one side's generator."""
-    settings, smoothing, limit = recipe.generator, recipe.training.label_smoothing, bundle.max_positions
+    settings, smoothing, limit = stage.generator, stage.training.label_smoothing, bundle.max_positions
     rates, similar, negatives = settings.resegmentation, settings.max_similar, settings.negatives
     position = settings.distillation_position
     losses = {
-        kind: GeneratorLoss(bundle.model, generator, view, recipe.kd_weight, smoothing, position)
+        kind: GeneratorLoss(bundle.model, generator, view, stage.kd_weight, smoothing, position)
         for kind, view in views.items()
     }
     simulators = {
-        kind: Simulator(view, tokenizer, rates, similar, recipe.seed, limit, negatives, target)
+        kind: Simulator(view, tokenizer, rates, similar, stage.seed, limit, negatives, target)
         for kind, view in views.items()
     }
     (loss, *others), (simulator, *_) = losses.values(), simulators.values()
     if not others:
         return loss, simulator
-    mixture = Mixture(simulators, {objective.kind: objective.weight for objective in recipe.objectives})
+    mixture = Mixture(simulators, {objective.kind: objective.weight for objective in stage.objectives})
     return MixedLoss(bundle.model, losses), mixture

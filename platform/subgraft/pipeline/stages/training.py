@@ -1,9 +1,10 @@
-"""Recipes of pretraining and finetuning, and the interface of trainings for estimates."""
+"""Pretraining and finetuning, and the interface of trainings for estimates."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Annotated, ClassVar, NamedTuple, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, Protocol
 
 from pydantic import Field
 
@@ -17,7 +18,18 @@ from subgraft.config.settings_base import Settings, SideName
 from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings, TaskObjectiveSettings
 from subgraft.config.training import FinetuneSettings, PretrainSettings, TrainingSettings
 from subgraft.config.vocabularies import SamplingSettings
-from subgraft.pipeline.recipes.recipe import FromSettings, ModelChange, Recipe, Unchanged, WithNextSentence
+from subgraft.pipeline.stages.stage import (
+    FromSettings,
+    Inputs,
+    ModelChange,
+    Stage,
+    Summary,
+    Unchanged,
+    WithNextSentence,
+)
+
+if TYPE_CHECKING:
+    from subgraft.training.context import Context
 
 
 class KnownSizes(Protocol):
@@ -68,8 +80,8 @@ class EpochsOver(NamedTuple):
     share: float = 1.0
 
 
-class TrainedRecipe(Recipe):
-    """Base of the recipes of trainings on the input `corpus`.
+class TrainedStage(Stage):
+    """Base of the trainings on the input `corpus`.
 
     Attributes:
         frozen_model: Whether the model itself is frozen.
@@ -116,7 +128,7 @@ class TrainedRecipe(Recipe):
         return ExtraParameters()
 
 
-class PretrainRecipe(TrainedRecipe):
+class PretrainStage(TrainedStage):
     """A pretraining.
 
     Attributes:
@@ -124,6 +136,11 @@ class PretrainRecipe(TrainedRecipe):
         sampling: How segmentations are sampled.
         language_exponent: α of p^α, by which languages are sampled.
     """
+
+    stage_name: ClassVar[str] = "pretrain"
+    revision: ClassVar[int] = 3
+    distributed: ClassVar[bool] = True
+    accelerated: ClassVar[bool] = True
 
     objectives: tuple[ObjectiveSettings, ...]
     languages: Languages
@@ -153,6 +170,11 @@ class PretrainRecipe(TrainedRecipe):
             objective.kind: objective.corpus for objective in self.objectives if isinstance(objective, PairTaskSettings)
         }
 
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.pretrain import run
+
+        return run(self, inputs, out, context)
+
 
 class FirstPhase(Settings):
     """The first `share` of all steps, which trains only the embeddings of `sides`, or, without sides, the model's
@@ -170,7 +192,7 @@ class NewRows(Settings):
     copy_shared_tokens: bool = True
 
 
-class FinetuneRecipe(TrainedRecipe):
+class FinetuneStage(TrainedStage):
     """A finetuning on a task.
 
     Attributes:
@@ -186,6 +208,11 @@ class FinetuneRecipe(TrainedRecipe):
         direction_exponent: α of p^α, by which directions are drawn; None takes each pair once per epoch.
         keeps_head: Whether the input `model` has the task's head already, of a training on several tasks.
     """
+
+    stage_name: ClassVar[str] = "finetune"
+    revision: ClassVar[int] = 2
+    distributed: ClassVar[bool] = True
+    accelerated: ClassVar[bool] = True
 
     # The name of its settings in a configuration.
     group: ClassVar[str] = "finetune"
@@ -222,7 +249,7 @@ class FinetuneRecipe(TrainedRecipe):
         return "corpus" if part == self.languages.name else f"corpus/{part}"
 
     @property
-    def parts(self) -> dict[str, FinetuneRecipe]:
+    def parts(self) -> dict[str, FinetuneStage]:
         """The training on each direction alone, by its name."""
         return {
             name: self.model_copy(update={"languages": languages, "further_directions": {}})
@@ -273,26 +300,51 @@ class FinetuneRecipe(TrainedRecipe):
         old, new = (sum(sizes.tables(role)[side] for side in self.tie_to_sources) for role in ("upstream", "model"))
         return ExtraParameters(held=(old + new) * sizes.width, trained=old * sizes.width)
 
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.finetune import run
 
-class EmbeddingWarmupRecipe(FinetuneRecipe):
+        return run(self, inputs, out, context)
+
+
+class EmbeddingWarmupStage(FinetuneStage):
     """A finetuning of new rows alone, on text of the domain only."""
+
+    stage_name: ClassVar[str] = "embedding-warmup"
+    revision: ClassVar[int] = 2
+    distributed: ClassVar[bool] = True
+    accelerated: ClassVar[bool] = True
 
     group: ClassVar[str] = "embedding_warmup_training"
 
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.finetune import run
 
-class UnsupervisedRecipe(FinetuneRecipe):
+        return run(self, inputs, out, context)
+
+
+class UnsupervisedStage(FinetuneStage):
     """A round of learning to translate in both directions.
 
     It trains on the input `synthetic`, pairs of the task's direction, and on `synthetic/reversed`, pairs of the other.
     Of the input `corpus` it reads dev alone.
     """
 
+    stage_name: ClassVar[str] = "unsupervised"
+    revision: ClassVar[int] = 1
+    distributed: ClassVar[bool] = True
+    accelerated: ClassVar[bool] = True
+
     @property
     def epochs_over(self) -> EpochsOver:
         return EpochsOver("synthetic", share=0.5)
 
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.back_translation import train_both_directions
 
-class MultitaskRecipe(FinetuneRecipe):
+        return train_both_directions(self, inputs, out, context)
+
+
+class MultitaskStage(FinetuneStage):
     """A finetuning on several tasks at once, each with a head of its own.
 
     Attributes:
@@ -300,17 +352,22 @@ class MultitaskRecipe(FinetuneRecipe):
         tasks: The tasks besides `objective`, by name; the input `corpus/NAME` has the examples of each.
     """
 
+    stage_name: ClassVar[str] = "multitask"
+    revision: ClassVar[int] = 2
+    distributed: ClassVar[bool] = True
+    accelerated: ClassVar[bool] = True
+
     group: ClassVar[str] = "multitask_training"
 
     tasks: dict[str, TaskObjectiveSettings]
 
     @property
-    def parts(self) -> dict[str, FinetuneRecipe]:
+    def parts(self) -> dict[str, FinetuneStage]:
         """The training on each task alone, by its name."""
         return dict(self.by_task)
 
     @property
-    def by_task(self) -> dict[str, MultitaskRecipe]:
+    def by_task(self) -> dict[str, MultitaskStage]:
         """The same training on each task alone; that of `objective` is the first, as OWN."""
         all_examples = self.training.model_copy(update={"max_train_examples": None})
         single_task = self.model_copy(update={"tasks": {}})
@@ -323,3 +380,8 @@ class MultitaskRecipe(FinetuneRecipe):
     def corpus_of(self, part: str) -> str:
         """The role of the input with the examples of a task."""
         return "corpus" if part == OWN else f"corpus/{part}"
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.multitask import run
+
+        return run(self, inputs, out, context)

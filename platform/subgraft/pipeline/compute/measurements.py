@@ -32,8 +32,9 @@ from subgraft.modeling.exporting.ctranslate2 import fast_translator
 from subgraft.modeling.inference.continue_text import Continuer
 from subgraft.modeling.inference.ctranslate2_search import FastContinuer, FastTranslator
 from subgraft.modeling.inference.translate import Translator, translator_of
-from subgraft.pipeline.recipes.evaluation import LANGUAGE_TEXT
-from subgraft.pipeline.stages.stage import SPELLED, STATISTICS, Inputs
+from subgraft.pipeline.artifacts import SPELLED, STATISTICS
+from subgraft.pipeline.stages.evaluation import LANGUAGE_TEXT
+from subgraft.pipeline.stages.stage import Inputs
 from subgraft.training.context import Json
 from subgraft.training.setup import device
 

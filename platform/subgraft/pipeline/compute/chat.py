@@ -23,11 +23,12 @@ from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.evaluation.metrics.scores import AnyMetricName
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.prompts import ChatTemplate, one_line
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.stages.continuation import continuer
-from subgraft.pipeline.stages.measurements import measure_length, output_counts, search_speed, warm_up, write_texts
-from subgraft.pipeline.stages.sourced import overlap, score_figures, scores_to_json, statistics_by_name
-from subgraft.pipeline.stages.stage import BITS, CHARACTERS, STATISTICS, Inputs, Summary
+from subgraft.pipeline.artifacts import BITS, CHARACTERS, STATISTICS
+from subgraft.pipeline.compute.continuation import continuer
+from subgraft.pipeline.compute.measurements import measure_length, output_counts, search_speed, warm_up, write_texts
+from subgraft.pipeline.compute.sourced import overlap, score_figures, scores_to_json, statistics_by_name
+from subgraft.pipeline.stages.evaluation import EvaluateStage
+from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json
 from subgraft.training.objectives.conversations import Turns, answer_nats, answers_of, template_of
@@ -36,29 +37,29 @@ from subgraft.training.setup import device
 _METRICS: tuple[AnyMetricName, ...] = ("BLEU", "chrF", "ROUGE-1", "ROUGE-2", "ROUGE-L")
 
 
-def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     """Raises UserError if no test conversation fits into the model."""
-    bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
-    assert isinstance(recipe.objective, ConversationSettings)
+    bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), stage.evaluation
+    assert isinstance(stage.objective, ConversationSettings)
     bundle.model.to(device())  # type: ignore[arg-type]
-    conversations = list(islice(corpus.conversations(recipe.split), settings.test_sentences))
+    conversations = list(islice(corpus.conversations(stage.split), settings.test_sentences))
     template = template_of(bundle.decoder)
-    bits, characters = _measure_bits(bundle, conversations, recipe.objective, context)
+    bits, characters = _measure_bits(bundle, conversations, stage.objective, context)
     prompts = [turns[:-1] for turns in conversations]
     references = [one_line(turns[-1]["content"]) for turns in conversations]
     answerable = _answerable_prompts(template, prompts, bundle.max_positions)
     lengths = [len(template.prompt_ids(prompt)) for prompt in prompts]
     # The limit is the longest reference with its end, so that a model that does not stop does not take long.
     max_tokens = max(len(tokens) for tokens in bundle.decoder.encode_batch(references)) + 1
-    write = continuer(bundle, recipe.languages, settings, max_tokens, template)
+    write = continuer(bundle, stage.languages, settings, max_tokens, template)
     answerable_prompts = [prompts[index] for index in answerable]
     warm_up(write, answerable_prompts, settings)
     outputs = dict(zip(answerable, write(answerable_prompts, settings.batch_size, context.progress), strict=True))
     counts = output_counts(write)
-    speed = search_speed(write, answerable_prompts, settings) if recipe.speed else None
+    speed = search_speed(write, answerable_prompts, settings) if stage.speed else None
     answers = [outputs.get(index, "") for index in range(len(prompts))]
 
-    scored = overlap(answers, references, recipe.languages.target, _METRICS)
+    scored = overlap(answers, references, stage.languages.target, _METRICS)
     save_file({BITS: bits, CHARACTERS: characters, **statistics_by_name(scored)}, out / STATISTICS)
     write_texts(out, references=references, prompts=[_in_words(prompt) for prompt in prompts], continuations=answers)
     summary: Summary = {

@@ -20,9 +20,10 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import fast_continuer
 from subgraft.modeling.inference.continue_text import Continuer
 from subgraft.modeling.inference.prompts import ChatTemplate
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.stages.measurements import measure_length, output_counts, search_speed, warm_up, write_texts
-from subgraft.pipeline.stages.stage import BITS, CHARACTERS, STATISTICS, Inputs, Summary
+from subgraft.pipeline.artifacts import BITS, CHARACTERS, STATISTICS
+from subgraft.pipeline.compute.measurements import measure_length, output_counts, search_speed, warm_up, write_texts
+from subgraft.pipeline.stages.evaluation import EvaluateStage
+from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json
 from subgraft.training.objectives.causal import line_nats
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
     from subgraft.config.objectives import CausalSettings
 
 
-def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     """Raises UserError if no test line fits into the model."""
-    bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
-    lines = list(corpus.lines(recipe.split, corpus.text_of("decoder")))[: settings.test_sentences]
+    bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), stage.evaluation
+    lines = list(corpus.lines(stage.split, corpus.text_of("decoder")))[: settings.test_sentences]
     bundle.model.to(device())  # type: ignore[arg-type]
-    objective = cast("CausalSettings", recipe.objective)  # `MEASUREMENTS` calls this function for that kind only
+    objective = cast("CausalSettings", stage.objective)  # `MEASUREMENTS` calls this function for that kind only
     nats = {index: token_nats.sum() for index, token_nats in line_nats(bundle, lines, objective, context.progress)}
     if not nats:
         raise UserError(f"no test line fits into the {bundle.max_positions} tokens that the model takes")
@@ -45,12 +46,12 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
     for index, total in nats.items():
         bits[index], characters[index] = total / log(2), count_characters([lines[index]])
     save_file({BITS: bits, CHARACTERS: characters}, out / STATISTICS)
-    write = searcher(bundle, recipe.languages, settings)
+    write = searcher(bundle, stage.languages, settings)
     prompts = [prompt_of(line) for line in lines[: settings.speed_sentences]]
     warm_up(write, prompts, settings)
     outputs = write(prompts, settings.batch_size)
     counts = output_counts(write)
-    speed = search_speed(write, prompts, settings) if recipe.speed else None
+    speed = search_speed(write, prompts, settings) if stage.speed else None
     write_texts(out, references=lines, prompts=prompts, continuations=outputs)
     length = measure_length(bundle, lines)
     result: dict[str, Json] = {

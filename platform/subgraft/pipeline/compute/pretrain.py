@@ -14,9 +14,10 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.further_heads import HEADS
 from subgraft.modeling.left_to_right import left_to_right
 from subgraft.modeling.next_sentence import with_next_sentence
-from subgraft.pipeline.recipes.training import PretrainRecipe
-from subgraft.pipeline.stages.models import build
-from subgraft.pipeline.stages.stage import SAVED_STEPS, Inputs, Summary
+from subgraft.pipeline.artifacts import SAVED_STEPS
+from subgraft.pipeline.compute.models import build
+from subgraft.pipeline.stages.stage import Inputs, Summary
+from subgraft.pipeline.stages.training import PretrainStage
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
 from subgraft.training.objectives.dev_scores import describe_dev_engine
@@ -32,41 +33,41 @@ from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
 from subgraft.training.stream_memory import memory_of
 
 
-def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    corpus, smoothing = Corpus.open(inputs["corpus"], context.cache), recipe.training.label_smoothing
-    bundle = _initial_model(recipe, inputs)
-    recipe = with_named_precision(recipe, bundle.model, context)
-    further_corpora = {kind: Corpus.open(inputs[f"corpus/{kind}"], context.cache) for kind in recipe.further_corpora}
+def run(stage: PretrainStage, inputs: Inputs, out: Path, context: Context) -> Summary:
+    corpus, smoothing = Corpus.open(inputs["corpus"], context.cache), stage.training.label_smoothing
+    bundle = _initial_model(stage, inputs)
+    stage = with_named_precision(stage, bundle.model, context)
+    further_corpora = {kind: Corpus.open(inputs[f"corpus/{kind}"], context.cache) for kind in stage.further_corpora}
     request = Request(
         bundle,
         corpus,
-        recipe.languages,
-        recipe.training,
-        recipe.seed,
-        recipe.sampling,
-        recipe.language_exponent,
+        stage.languages,
+        stage.training,
+        stage.seed,
+        stage.sampling,
+        stage.language_exponent,
         further_corpora,
     )
-    text = in_stages(recipe.objectives, recipe.training, request)
+    text = in_stages(stage.objectives, stage.training, request)
     losses = {kind: objective.loss(smoothing) for kind, objective in text.of_loss.items()}
     module: ObjectiveLoss = next(iter(losses.values())) if len(losses) == 1 else MixedLoss(bundle.model, losses)
     dev_objective = next(
         (objective for objective in text.longest.values() if objective.select), next(iter(text.longest.values()))
     )
     sampling, evaluate = None, dev_objective.dev_scores()
-    if recipe.training.target_sampling is not None:
-        sampling = target_sampling(recipe.training.target_sampling, bundle.model, recipe.seed)
-        module, evaluate = SampledLoss(module), _dev_losses(recipe, request)
+    if stage.training.target_sampling is not None:
+        sampling = target_sampling(stage.training.target_sampling, bundle.model, stage.seed)
+        module, evaluate = SampledLoss(module), _dev_losses(stage, request)
     outcome = fit(
         module,
         module.weights,
         text.data,
-        recipe.training,
+        stage.training,
         context,
         group="pretrain",
-        seed=recipe.seed,
+        seed=stage.seed,
         evaluate=evaluate,
-        select=_selection(recipe.training.select, dev_objective),
+        select=_selection(stage.training.select, dev_objective),
         preparation=sampling or memory_of(text.of_loss),
         save=partial(_save_step, bundle, context.work / SAVED_STEPS),
     )
@@ -75,8 +76,8 @@ def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> 
         if (saved := context.work / SAVED_STEPS).is_dir():
             shutil.copytree(saved, out / SAVED_STEPS)
         save_task_heads(bundle.model, losses, out)
-    translated = any(objective.needs_pairs for objective in recipe.objectives)
-    engine = describe_dev_engine(recipe.training, bundle.model) if translated else {}
+    translated = any(objective.needs_pairs for objective in stage.objectives)
+    engine = describe_dev_engine(stage.training, bundle.model) if translated else {}
     heads = [HEADS] if task_losses(losses) else []
     cut = sum(objective.cut for objective in text.longest.values() if isinstance(objective, Seq2SeqObjective))
     if cut:
@@ -97,27 +98,27 @@ def _save_step(bundle: Bundle, folder: Path, step: int) -> None:
     partial_folder.rename(complete)
 
 
-def _initial_model(recipe: PretrainRecipe, inputs: Inputs) -> Bundle:
+def _initial_model(stage: PretrainStage, inputs: Inputs) -> Bundle:
     """The model before its first step, built or loaded, in the form that its objectives need."""
-    bundle = Bundle.load(inputs["model"]) if recipe.model is None else build(recipe.model, inputs, recipe.seed)
-    if recipe.predicts_next:
-        return replace(bundle, model=with_next_sentence(bundle.model, recipe.seed))
-    if any(objective.one_sided for objective in recipe.objectives):
+    bundle = Bundle.load(inputs["model"]) if stage.model is None else build(stage.model, inputs, stage.seed)
+    if stage.predicts_next:
+        return replace(bundle, model=with_next_sentence(bundle.model, stage.seed))
+    if any(objective.one_sided for objective in stage.objectives):
         return replace(bundle, model=left_to_right(bundle.model))
     return bundle
 
 
-def _dev_losses(recipe: PretrainRecipe, request: Request) -> Callable[[], dict[str, float]] | None:
+def _dev_losses(stage: PretrainStage, request: Request) -> Callable[[], dict[str, float]] | None:
     """Each objective's loss per token of dev text over the complete vocabulary, if the corpus has dev text.
 
     With sampled targets, training losses are not comparable: they are over candidates only.
     """
     if "dev" not in request.corpus.splits:
         return None
-    held_out = HeldOut(**vars(of_length(request, recipe.training.longest)))
-    objectives = objectives_of(recipe.objectives, held_out)
+    held_out = HeldOut(**vars(of_length(request, stage.training.longest)))
+    objectives = objectives_of(stage.objectives, held_out)
     means = [
-        held_out_mean(objective.loss(0.0), objective, recipe.training, f"{kind}_loss")
+        held_out_mean(objective.loss(0.0), objective, stage.training, f"{kind}_loss")
         for kind, objective in objectives.items()
     ]
     return lambda: {name: value for mean in means for name, value in mean().items()}

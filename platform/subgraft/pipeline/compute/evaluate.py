@@ -20,9 +20,9 @@ from subgraft.evaluation.metrics.token_classes import BitsByClass, token_classes
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.translate import Translator
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe, LikelihoodRecipe
-from subgraft.pipeline.stages import chat, continuation, documents, sourced, understanding
-from subgraft.pipeline.stages.measurements import (
+from subgraft.pipeline.artifacts import LIKELIHOOD
+from subgraft.pipeline.compute import chat, continuation, documents, sourced, understanding
+from subgraft.pipeline.compute.measurements import (
     Texts,
     measure_length,
     output_counts,
@@ -33,7 +33,8 @@ from subgraft.pipeline.stages.measurements import (
     warm_up,
     write_texts,
 )
-from subgraft.pipeline.stages.stage import LIKELIHOOD, Inputs, Summary
+from subgraft.pipeline.stages.evaluation import EvaluateStage, LikelihoodStage
+from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling, spells
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context, Json
@@ -41,25 +42,23 @@ from subgraft.training.objectives.translation import reference_nats
 from subgraft.training.setup import device
 
 
-def evaluate_model(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    return MEASUREMENTS[recipe.objective.kind](recipe, inputs, out, context)
+def evaluate_model(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -> Summary:
+    return MEASUREMENTS[stage.objective.kind](stage, inputs, out, context)
 
 
-def _evaluate_translation(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    if recipe.evaluation.documents:
-        return documents.measure(recipe, inputs, out, context)
-    bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
-    pairs = list(corpus.pairs(recipe.split))[: settings.test_sentences]
+def _evaluate_translation(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -> Summary:
+    if stage.evaluation.documents:
+        return documents.measure(stage, inputs, out, context)
+    bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), stage.evaluation
+    pairs = list(corpus.pairs(stage.split))[: settings.test_sentences]
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
-    translate = searcher(bundle, recipe.languages, settings)
+    translate = searcher(bundle, stage.languages, settings)
     warm_up(translate, sources, settings)
     hypotheses, calibration = _translate(translate, bundle, sources, references, settings, context)
-    counts = output_counts(translate) | output_language(inputs, hypotheses, recipe.languages.target)
-    speed = search_speed(translate, sources, settings) if recipe.speed else None
+    counts = output_counts(translate) | output_language(inputs, hypotheses, stage.languages.target)
+    speed = search_speed(translate, sources, settings) if stage.speed else None
     spelled = np.array(spells(bundle.encoder, sources)) & np.array(spells(bundle.decoder, references))
-    scores = score_texts(
-        Texts(sources, hypotheses, references, recipe.languages.target), settings.metrics, spelled, out
-    )
+    scores = score_texts(Texts(sources, hypotheses, references, stage.languages.target), settings.metrics, spelled, out)
     write_texts(out, sources=sources, references=references, hypotheses=hypotheses)
     length = measure_length(bundle, references)
     result: dict[str, Json] = {
@@ -108,7 +107,7 @@ def _translate(
     return [output.text for output in outputs], calibration
 
 
-def measure_likelihood(recipe: LikelihoodRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def measure_likelihood(stage: LikelihoodStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     """Bits per character of the test references, by how many tokens of each are new.
 
     Inputs: `model`, `corpus`, the task's `vocabulary`, and `upstream`, the model whose decoder lacks new tokens.
@@ -119,9 +118,9 @@ def measure_likelihood(recipe: LikelihoodRecipe, inputs: Inputs, out: Path, cont
     classes = token_classes(downstream, upstream, corpus.lines("train", "target"))
     same = bundle.decoder.fingerprint == downstream.fingerprint
     own_classes = classes if same else token_classes(bundle.decoder, upstream, corpus.lines("train", "target"))
-    pairs = list(corpus.pairs("test"))[: recipe.test_sentences]
+    pairs = list(corpus.pairs("test"))[: stage.test_sentences]
     bundle.model.to(device())  # type: ignore[arg-type]
-    nats = dict(sorted(reference_nats(bundle, pairs, recipe.languages, context.progress)))
+    nats = dict(sorted(reference_nats(bundle, pairs, stage.languages, context.progress)))
     if not nats:
         raise UserError(f"no test reference fits into the {bundle.max_positions} tokens that the model takes")
     sums = BitsByClass((bundle.decoder, own_classes), upstream, (downstream, classes))
@@ -137,7 +136,7 @@ def measure_likelihood(recipe: LikelihoodRecipe, inputs: Inputs, out: Path, cont
 
 
 # The evaluation of a model by the kind of its objective.
-MEASUREMENTS: Mapping[str, Callable[[EvaluateRecipe, Inputs, Path, Context], dict[str, Json]]] = {
+MEASUREMENTS: Mapping[str, Callable[[EvaluateStage, Inputs, Path, Context], dict[str, Json]]] = {
     "translation": _evaluate_translation,
     "document-translation": documents.measure,
     "context-translation": documents.measure,

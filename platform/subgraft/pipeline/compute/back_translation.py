@@ -21,11 +21,11 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.encoded import encode
 from subgraft.data.text.segments import Text
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
-from subgraft.pipeline.recipes.training import UnsupervisedRecipe
-from subgraft.pipeline.stages.chunked_translation import Search, translate_in_chunks
-from subgraft.pipeline.stages.finetune import Finetuning
+from subgraft.pipeline.compute.chunked_translation import Search, translate_in_chunks
+from subgraft.pipeline.compute.finetune import Finetuning
+from subgraft.pipeline.stages.corpora import BackTranslatedStage
 from subgraft.pipeline.stages.stage import Inputs, Summary
+from subgraft.pipeline.stages.training import UnsupervisedStage
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
@@ -37,27 +37,27 @@ from subgraft.training.progress import CURVE
 from subgraft.training.setup import is_writer, peak_memory, write_curve
 
 
-def back_translate(recipe: BackTranslatedRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    text, reversed_languages = Corpus.open(inputs["text"], context.cache), recipe.languages.reversed
-    bundle, lines = Bundle.load(inputs["model"]), _lines(recipe, text)
-    search = Search(recipe.beam, recipe.max_length_ratio, recipe.batch_size, recipe.seed, recipe.engine)
-    if recipe.min_count is not None:
-        output_text = text.text(SPLIT, OTHER_SIDE[recipe.side])
-        search = replace(search, tokens=frequent_tokens(output_text, bundle.decoder, recipe.min_count))
+def back_translate(stage: BackTranslatedStage, inputs: Inputs, out: Path, context: Context) -> Summary:
+    text, reversed_languages = Corpus.open(inputs["text"], context.cache), stage.languages.reversed
+    bundle, lines = Bundle.load(inputs["model"]), _lines(stage, text)
+    search = Search(stage.beam, stage.max_length_ratio, stage.batch_size, stage.seed, stage.engine)
+    if stage.min_count is not None:
+        output_text = text.text(SPLIT, OTHER_SIDE[stage.side])
+        search = replace(search, tokens=frequent_tokens(output_text, bundle.decoder, stage.min_count))
     translations = translate_in_chunks(bundle, lines, reversed_languages, search, context, SPLIT)
     # A model may have no output for a line, and an empty line is not a source.
     pairs = [(source, target) for source, target in zip(translations.texts, lines, strict=True) if source.strip()]
     if not pairs:
         hint = "Train it longer, or on more text, before it translates."
-        raise UserError(f"the model ({recipe.model}) has no output for any of {len(lines):,} lines", hint=hint)
+        raise UserError(f"the model ({stage.model}) has no output for any of {len(lines):,} lines", hint=hint)
     if is_writer():
-        identity = {"kind": "back-translated", "text": dict(text.identity), **recipe.model_dump(mode="json")}
-        sources = (add_tag(source) if recipe.tag else source for source, _ in pairs)
+        identity = {"kind": "back-translated", "text": dict(text.identity), **stage.model_dump(mode="json")}
+        sources = (add_tag(source) if stage.tag else source for source, _ in pairs)
         tagged_pairs = zip(sources, (target for _, target in pairs), strict=True)
-        write_pairs({SPLIT: tagged_pairs}, recipe.languages, identity, out)
+        write_pairs({SPLIT: tagged_pairs}, stage.languages, identity, out)
     copies = sum(source == target for source, target in pairs)
     return {
-        "model": recipe.model,
+        "model": stage.model,
         **({} if search.tokens is None else {"generated_tokens": len(search.tokens)}),
         "sizes": {SPLIT: len(pairs)},
         "empty": len(lines) - len(pairs),
@@ -67,8 +67,8 @@ def back_translate(recipe: BackTranslatedRecipe, inputs: Inputs, out: Path, cont
     }
 
 
-def _lines(recipe: BackTranslatedRecipe, text: Corpus) -> Sequence[str]:
-    lines, part = text.text(SPLIT, recipe.side), recipe.part
+def _lines(stage: BackTranslatedStage, text: Corpus) -> Sequence[str]:
+    lines, part = text.text(SPLIT, stage.side), stage.part
     return lines if part is None else lines.take(lines_in_turn(len(lines), part.size, part.number, part.seed))
 
 
@@ -90,11 +90,11 @@ class BothDirections(AuxiliaryText):
         return DevScores(bundle, list(request.corpus.pairs("dev")), request.languages, request.training)
 
 
-def train_both_directions(recipe: UnsupervisedRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def train_both_directions(stage: UnsupervisedStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     bundle = Bundle.load(inputs["model"])
-    recipe = with_named_precision(recipe, bundle.model, context)
-    settings, languages = recipe.training, recipe.languages
-    task = Request(bundle, Corpus.open(inputs["corpus"], context.cache), languages, settings, recipe.seed)
+    stage = with_named_precision(stage, bundle.model, context)
+    settings, languages = stage.training, stage.languages
+    task = Request(bundle, Corpus.open(inputs["corpus"], context.cache), languages, settings, stage.seed)
 
     def synthetic_pairs(role: str, request: Request) -> TaskPairs:
         corpus = Corpus.open(inputs[role], context.cache)
@@ -102,7 +102,7 @@ def train_both_directions(recipe: UnsupervisedRecipe, inputs: Inputs, out: Path,
 
     backward = synthetic_pairs("synthetic/reversed", replace(task, languages=languages.reversed))
     data = BothDirections(synthetic_pairs("synthetic", task), backward, task)
-    outcome = Finetuning(recipe, data, context, None).train(bundle, settings, [])
+    outcome = Finetuning(stage, data, context, None).train(bundle, settings, [])
     if is_writer():
         bundle.save(out)
     return {

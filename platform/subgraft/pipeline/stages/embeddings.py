@@ -1,8 +1,9 @@
-"""Recipes of the stages that train generators and new embeddings."""
+"""Stages that train generators and new embeddings."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -17,15 +18,18 @@ from subgraft.config.initialisers import (
 from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.systems import StartName
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.recipes.training import ExtraParameters, KnownSizes, TrainedRecipe
+from subgraft.pipeline.stages.stage import Inputs, Stage, Summary
+from subgraft.pipeline.stages.training import ExtraParameters, KnownSizes, TrainedStage
 
 MixingKind = Literal["att", "patt"]
 # Rows of a generator's weights: one for all similar tokens, or one for each of the six relations.
 _ROWS = {"att": 1, "patt": 6}
 
+if TYPE_CHECKING:
+    from subgraft.training.context import Context
 
-class AnyGeneratorRecipe(TrainedRecipe):
+
+class AnyGeneratorStage(TrainedStage):
     """Base of the trainings of generators; `objectives` are those of the model's pretraining.
 
     With `one_vocabulary` both sides get the same new vocabulary. A model that shares its embeddings then trains one
@@ -45,8 +49,13 @@ class AnyGeneratorRecipe(TrainedRecipe):
         return self.objectives
 
 
-class GeneratorRecipe(AnyGeneratorRecipe):
+class GeneratorStage(AnyGeneratorStage):
     """The training of an ATT or PATT generator."""
+
+    stage_name: ClassVar[str] = "generator"
+    revision: ClassVar[int] = 4
+    distributed: ClassVar[bool] = True
+    accelerated: ClassVar[bool] = True
 
     kind: MixingKind
     generator: GeneratorSettings
@@ -55,9 +64,19 @@ class GeneratorRecipe(AnyGeneratorRecipe):
         weights = _ROWS[self.kind] * sizes.width
         return ExtraParameters(held=weights, trained=weights)
 
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.generators import train_generator
 
-class NetworkRecipe(AnyGeneratorRecipe):
+        return train_generator(self, inputs, out, context)
+
+
+class NetworkStage(AnyGeneratorStage):
     """The training of a network over pieces, which is independent of the task."""
+
+    stage_name: ClassVar[str] = "network"
+    revision: ClassVar[int] = 4
+    distributed: ClassVar[bool] = True
+    accelerated: ClassVar[bool] = True
 
     network: NetworkSettings
 
@@ -67,20 +86,33 @@ class NetworkRecipe(AnyGeneratorRecipe):
         weights = self.network.layers * 8 * width**2 + (2 if sizes.tied else 3) * width * sizes.width
         return ExtraParameters(held=weights, trained=weights)
 
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.generators import train_network
+
+        return train_network(self, inputs, out, context)
+
 
 # The files of a trained network, as `embeddings.generators.network` writes them.
 NETWORK_FILES = ("generator.json", "network.safetensors")
 
 
-class ImportedNetworkRecipe(Recipe):
+class ImportedNetworkStage(Stage):
     """A trained network of the user; `digest` identifies its files, and it must have a generator for all `sides`."""
+
+    stage_name: ClassVar[str] = "imported-network"
+    revision: ClassVar[int] = 1
 
     digest: str
     sides: tuple[SideName, ...]
     directory: str = Field(exclude=True)
 
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.generators import import_network
 
-class DistillationRecipe(TrainedRecipe):
+        return import_network(self, inputs, out, context)
+
+
+class DistillationStage(TrainedStage):
     """Base of trainings in which the model with new tokens imitates itself without them.
 
     The encoder also reads the source of an input `text`, the decoder pairs of `synthetic`.
@@ -99,19 +131,39 @@ class DistillationRecipe(TrainedRecipe):
         return ExtraParameters(held=rows, trained=rows)
 
 
-class TokenDistillationRecipe(DistillationRecipe):
+class TokenDistillationStage(DistillationStage):
     """Token Distillation."""
+
+    stage_name: ClassVar[str] = "distillation"
+    revision: ClassVar[int] = 2
+    distributed: ClassVar[bool] = True
+    accelerated: ClassVar[bool] = True
 
     distillation: TokenDistillationSettings
 
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.learned_rows import distil
 
-class AttentionInfluenceRecipe(DistillationRecipe):
+        return distil(self, inputs, out, context)
+
+
+class AttentionInfluenceStage(DistillationStage):
     """Distillation of attention influence."""
+
+    stage_name: ClassVar[str] = "attention-influence"
+    revision: ClassVar[int] = 2
+    distributed: ClassVar[bool] = True
+    accelerated: ClassVar[bool] = True
 
     distillation: AttentionInfluenceSettings
 
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.learned_rows import distil
 
-class LikelihoodMatchingRecipe(TrainedRecipe):
+        return distil(self, inputs, out, context)
+
+
+class LikelihoodMatchingStage(TrainedStage):
     """Likelihood matching.
 
     It also reads the pairs of an input `synthetic`.
@@ -120,6 +172,11 @@ class LikelihoodMatchingRecipe(TrainedRecipe):
         starts_from: The initialiser of the rows that training starts with.
         max_similar: Of `avg`.
     """
+
+    stage_name: ClassVar[str] = "matching"
+    revision: ClassVar[int] = 1
+    distributed: ClassVar[bool] = True
+    accelerated: ClassVar[bool] = True
 
     frozen_model: ClassVar[bool] = True
     new_tokens_only: ClassVar[bool] = True
@@ -137,9 +194,19 @@ class LikelihoodMatchingRecipe(TrainedRecipe):
         added = sizes.vocabulary("decoder") * (sizes.width * (1 if sizes.tied else 2) + 1)
         return ExtraParameters(held=2 * added, trained=added)
 
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.learned_rows import match_likelihood
 
-class VocadtRecipe(TrainedRecipe):
+        return match_likelihood(self, inputs, out, context)
+
+
+class VocadtStage(TrainedStage):
     """VocADT, trained on `max_train_examples` pairs of the task (None: all) and all pairs of an input `synthetic`."""
+
+    stage_name: ClassVar[str] = "vocadt"
+    revision: ClassVar[int] = 2
+    distributed: ClassVar[bool] = True
+    accelerated: ClassVar[bool] = True
 
     frozen_model: ClassVar[bool] = True
 
@@ -159,3 +226,8 @@ class VocadtRecipe(TrainedRecipe):
             trained += tables * sizes.vocabulary(side) * old[side]
             held += tables * (sizes.vocabulary(side) + old[side]) * sizes.width
         return ExtraParameters(held=trained + held, trained=trained)
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.vocadt import run
+
+        return run(self, inputs, out, context)

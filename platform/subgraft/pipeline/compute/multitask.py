@@ -8,8 +8,8 @@ from subgraft.config.multitask import OWN
 from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings, TaskObjectiveSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.recipes.training import MultitaskRecipe
 from subgraft.pipeline.stages.stage import Inputs, Summary
+from subgraft.pipeline.stages.training import MultitaskStage
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
 from subgraft.training.objectives.objective import Request
@@ -19,19 +19,19 @@ from subgraft.training.understanding.multitask import HEADS, TasksAtOnce, save_h
 from subgraft.training.understanding.objective import LabelledExamples
 
 
-def run(recipe: MultitaskRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    """Train the model; the output is the model of the recipe's own task, with the other heads in a separate file."""
+def run(stage: MultitaskStage, inputs: Inputs, out: Path, context: Context) -> Summary:
+    """Train the model; the output is the model of the stage's own task, with the other heads in a separate file."""
     bundle = Bundle.load(inputs["model"])
-    recipe = with_named_precision(recipe, bundle.model, context)
-    settings = recipe.training
-    tasks = {name: _require_labelled(task_recipe.objective) for name, task_recipe in recipe.by_task.items()}
-    corpora = {name: Corpus.open(inputs[recipe.corpus_of(name)], context.cache) for name in tasks}
+    stage = with_named_precision(stage, bundle.model, context)
+    settings = stage.training
+    tasks = {name: _require_labelled(task_stage.objective) for name, task_stage in stage.by_task.items()}
+    corpora = {name: Corpus.open(inputs[stage.corpus_of(name)], context.cache) for name in tasks}
     pairs = {name: (tasks[name], corpora[name]) for name in tasks}
-    bundles = with_task_heads(bundle, pairs, recipe.seed, settings.max_length)
+    bundles = with_task_heads(bundle, pairs, stage.seed, settings.max_length)
     examples = dict[str, LabelledExamples]()
-    for name, task_recipe in recipe.by_task.items():
-        request = Request(bundles[name], corpora[name], recipe.languages, task_recipe.training, recipe.seed)
-        examples[name] = LabelledExamples(tasks[name], request, task_recipe.training)
+    for name, task_stage in stage.by_task.items():
+        request = Request(bundles[name], corpora[name], stage.languages, task_stage.training, stage.seed)
+        examples[name] = LabelledExamples(tasks[name], request, task_stage.training)
     data = TasksAtOnce(examples)
     loss = data.loss(bundles)
     outcome = fit(
@@ -40,8 +40,8 @@ def run(recipe: MultitaskRecipe, inputs: Inputs, out: Path, context: Context) ->
         data,
         settings,
         context,
-        group=recipe.group,
-        seed=recipe.seed,
+        group=stage.group,
+        seed=stage.seed,
         evaluate=data.dev_scores(bundles),
         select=SELECTIONS[settings.select or "score"],
     )

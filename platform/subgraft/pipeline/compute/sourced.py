@@ -27,9 +27,10 @@ from subgraft.evaluation.metrics.speed import measure_speed
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.sources import Sourced
 from subgraft.modeling.inference.write_text import Writer, written_for
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.stages.measurements import measure_length, write_texts
-from subgraft.pipeline.stages.stage import BITS, CHARACTERS, STATISTICS, Inputs, Summary
+from subgraft.pipeline.artifacts import BITS, CHARACTERS, STATISTICS
+from subgraft.pipeline.compute.measurements import measure_length, write_texts
+from subgraft.pipeline.stages.evaluation import EvaluateStage
+from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json
 from subgraft.training.objectives.causal import separator_of
@@ -213,53 +214,53 @@ class _GeneratedTexts:
     speed: Json
 
 
-def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     """Raises UserError if no test line fits into the model."""
-    bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
+    bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), stage.evaluation
     bundle.model.to(device())  # type: ignore[arg-type]
-    objective = cast("AnyConditionedSettings", recipe.objective)  # `MEASUREMENTS` calls this for those kinds only
+    objective = cast("AnyConditionedSettings", stage.objective)  # `MEASUREMENTS` calls this for those kinds only
     assert objective.source is not None
-    sourced = Sourced.of(corpus, recipe.split, objective.source).first(settings.test_sentences)
+    sourced = Sourced.of(corpus, stage.split, objective.source).first(settings.test_sentences)
     lines, read = list(sourced.texts), source_read(bundle)
     keys = [source if isinstance(source, str) else source.tobytes() for source in sourced.sources]
     texts = Texts(lines, read.encode(sourced.sources), keys, separator_of(bundle.decoder, objective))
     bits = SourcedBits.of(bundle, texts, read.encode(other_sources(sourced, corpus)), context)
-    written = _generate(bundle, sourced, recipe, context)
+    written = _generate(bundle, sourced, stage, context)
     scored = [
         bits.bits_saved(),
-        *_score_outputs(corpus, sourced, recipe, lines, written.texts),
-        *diversity(written.texts, recipe.languages.target),
+        *_score_outputs(corpus, sourced, stage, lines, written.texts),
+        *diversity(written.texts, stage.languages.target),
     ]
-    if recipe.ranking is not None:
-        scored += rank_prompts(bundle, texts, recipe.ranking, context)
+    if stage.ranking is not None:
+        scored += rank_prompts(bundle, texts, stage.ranking, context)
     save_file({**bits.statistics(), **statistics_by_name(scored)}, out / STATISTICS)
     write_texts(out, references=lines, prompts=written.prompts, continuations=written.texts)
     summary = bits.figures(objective.source) | {"cut_outputs": written.cut} | score_figures(scored)
     result = (
-        summary | _describe_model(bundle, lines, recipe) | {"speed": written.speed, "scores": scores_to_json(scored)}
+        summary | _describe_model(bundle, lines, stage) | {"speed": written.speed, "scores": scores_to_json(scored)}
     )
     (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
     signatures: dict[str, Json] = {score.score.name: score.score.signature for score in scored}
     return summary | {"signatures": signatures, "artifacts": ["evaluation.json"]}
 
 
-def _generate(bundle: Bundle, sourced: Sourced, recipe: EvaluateRecipe, context: Context) -> _GeneratedTexts:
-    settings, read = recipe.evaluation, source_read(bundle)
+def _generate(bundle: Bundle, sourced: Sourced, stage: EvaluateStage, context: Context) -> _GeneratedTexts:
+    settings, read = stage.evaluation, source_read(bundle)
     timed = sourced.first(settings.speed_sentences)
     # Texts for a class have no references of their own, so a part of them suffices.
-    prompts = timed if recipe.objective.source == "class" else sourced
+    prompts = timed if stage.objective.source == "class" else sourced
     longest = max(len(tokens) for tokens in bundle.decoder.encode_batch(list(sourced.texts)))
     write = Writer(bundle, settings, max_tokens=longest + 1)
     texts = written_for(write, read, prompts.sources, context.progress)
     cut = write.cut  # read before measuring speed, which increases it
     timing = {"batch_size": settings.batch_size, "repeats": settings.speed_repeats}
-    speed = measure_speed(lambda batch: write(read.encode(batch)), timed.sources, **timing) if recipe.speed else None
+    speed = measure_speed(lambda batch: write(read.encode(batch)), timed.sources, **timing) if stage.speed else None
     return _GeneratedTexts(prompts.in_words(), texts, cut, asdict(speed) if speed else None)
 
 
-def _describe_model(bundle: Bundle, lines: Sequence[str], recipe: EvaluateRecipe) -> dict[str, Json]:
+def _describe_model(bundle: Bundle, lines: Sequence[str], stage: EvaluateStage) -> dict[str, Json]:
     """Figures of the model and of its texts' tokens, other than scores."""
-    draw = recipe.evaluation.draw
+    draw = stage.evaluation.draw
     return {
         **measure_length(bundle, lines),
         "parameters": bundle.model.num_parameters(),
@@ -270,14 +271,14 @@ def _describe_model(bundle: Bundle, lines: Sequence[str], recipe: EvaluateRecipe
 
 
 def _score_outputs(
-    corpus: Corpus, sourced: Sourced, recipe: EvaluateRecipe, lines: Sequence[str], written: Sequence[str]
+    corpus: Corpus, sourced: Sourced, stage: EvaluateStage, lines: Sequence[str], written: Sequence[str]
 ) -> list[Scored]:
     """With classes as sources, a classifier's accuracy on the outputs and on the references.
 
     With other sources, the outputs' overlap with their references.
     """
-    language = recipe.languages.target
-    if recipe.objective.source != "class":
+    language = stage.languages.target
+    if stage.objective.source != "class":
         return overlap(written, lines, language)
     train, labels = Sourced.of(corpus, "train", "class"), list(sourced.sources)
     classifier = TextClassifier(list(train.texts), list(train.sources), language)

@@ -17,8 +17,7 @@ from subgraft.evaluation.metrics.document_bleu import document_bleu, join_senten
 from subgraft.evaluation.metrics.speed import speed_of_pass
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.translate_documents import BlockTranslator, ContextTranslator
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.stages.measurements import (
+from subgraft.pipeline.compute.measurements import (
     Texts,
     measure_length,
     output_counts,
@@ -27,6 +26,7 @@ from subgraft.pipeline.stages.measurements import (
     searcher,
     write_texts,
 )
+from subgraft.pipeline.stages.evaluation import EvaluateStage
 from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling, spells
 from subgraft.training.context import Context, Json
@@ -68,10 +68,10 @@ class EvaluatedDocuments(NamedTuple):
         return test
 
 
-def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    bundle, settings, language = Bundle.load(inputs["model"]), recipe.evaluation, recipe.languages.target
-    documents = EvaluatedDocuments.of(Corpus.open(inputs["corpus"]), recipe.split, settings.test_sentences)
-    translated = _translate_documents(recipe, bundle, documents, context)
+def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -> Summary:
+    bundle, settings, language = Bundle.load(inputs["model"]), stage.evaluation, stage.languages.target
+    documents = EvaluatedDocuments.of(Corpus.open(inputs["corpus"]), stage.split, settings.test_sentences)
+    translated = _translate_documents(stage, bundle, documents, context)
     hypotheses, references = translated.documents, documents.references
     counts = translated.record | output_language(inputs, list(chain.from_iterable(hypotheses)), language)
     sentences = list(chain.from_iterable(references))
@@ -132,12 +132,12 @@ class _TranslatedDocuments(NamedTuple):
 
 
 def _translate_documents(
-    recipe: EvaluateRecipe, bundle: Bundle, documents: EvaluatedDocuments, context: Context
+    stage: EvaluateStage, bundle: Bundle, documents: EvaluatedDocuments, context: Context
 ) -> _TranslatedDocuments:
-    settings, block_tokens = recipe.evaluation, recipe.objective.longest_block
-    if recipe.objective.needs_documents:
+    settings, block_tokens = stage.evaluation, stage.objective.longest_block
+    if stage.objective.needs_documents:
         bundle.model.to(device())  # type: ignore[arg-type]
-        form = bundle.sequence_format(recipe.languages)
+        form = bundle.sequence_format(stage.languages)
         search: dict[str, Any] = {"beam": settings.beam, "max_length_ratio": settings.max_length_ratio}
         # Neither a block nor a context extends over a gap.
         runs = [
@@ -153,7 +153,7 @@ def _translate_documents(
         runs_by_document = _split(translations, [len(sizes) for sizes in documents.parts])
         joined_runs = [list(chain.from_iterable(document)) for document in runs_by_document]
         return _TranslatedDocuments(joined_runs, translate.seconds, output_counts(translate))
-    translator = searcher(bundle, recipe.languages, settings)
+    translator = searcher(bundle, stage.languages, settings)
     outputs = translator(list(chain.from_iterable(documents.sources)), settings.batch_size, context.progress)
     sizes = [len(document) for document in documents.sources]
     return _TranslatedDocuments(_split(outputs, sizes), translator.seconds, output_counts(translator))

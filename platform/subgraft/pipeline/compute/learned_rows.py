@@ -27,13 +27,13 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import Side, family_of
 from subgraft.modeling.heads import require_token_head
 from subgraft.modeling.sides import side as side_of
-from subgraft.pipeline.recipes.embeddings import (
-    AttentionInfluenceRecipe,
-    DistillationRecipe,
-    LikelihoodMatchingRecipe,
-    TokenDistillationRecipe,
+from subgraft.pipeline.compute.chunked_translation import Search, translate_in_chunks
+from subgraft.pipeline.stages.embeddings import (
+    AttentionInfluenceStage,
+    DistillationStage,
+    LikelihoodMatchingStage,
+    TokenDistillationStage,
 )
-from subgraft.pipeline.stages.chunked_translation import Search, translate_in_chunks
 from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
@@ -44,18 +44,18 @@ from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
 Pairs = list[tuple[str, str]]
 
 
-def distil(recipe: DistillationRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def distil(stage: DistillationStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
-    recipe = with_named_precision(recipe, bundle.model, context)
+    stage = with_named_precision(stage, bundle.model, context)
     # Prepare all sides before the first training moves the model to a GPU.
-    target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in recipe.sides}
+    target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in stage.sides}
     names = initialised_sides(bundle.model, target)
     additional_text = {name: _additional_text(name, inputs) for name in names}
-    students = [_Student.of(bundle, name, target[name], recipe) for name in names]
+    students = [_Student.of(bundle, name, target[name], stage) for name in names]
     summary: Summary = {}
     for student in students:
         summary[student.side.name] = student.train(
-            bundle, corpus, additional_text[student.side.name], recipe, out, context
+            bundle, corpus, additional_text[student.side.name], stage, out, context
         )
     return summary
 
@@ -77,11 +77,11 @@ class _Method:
     loss: Callable[..., TokenDistillationLoss | AttentionInfluenceLoss]
 
 
-_METHODS: Mapping[type[DistillationRecipe], _Method] = {
-    TokenDistillationRecipe: _Method(
+_METHODS: Mapping[type[DistillationStage], _Method] = {
+    TokenDistillationStage: _Method(
         "token-distillation", "token_distillation", SegmentationPairs, TokenDistillationLoss
     ),
-    AttentionInfluenceRecipe: _Method(
+    AttentionInfluenceStage: _Method(
         "attention-influence", "attention_influence", SegmentPairs, AttentionInfluenceLoss
     ),
 }
@@ -99,10 +99,10 @@ class _Student:
     method: _Method
 
     @classmethod
-    def of(cls, bundle: Bundle, name: SideName, target: Tokenizer, recipe: DistillationRecipe) -> _Student:
+    def of(cls, bundle: Bundle, name: SideName, target: Tokenizer, stage: DistillationStage) -> _Student:
         side, source = side_of(bundle.model, name), bundle.tokenizers[name]
-        layers, method = family_of(bundle.model).layers(bundle.model.config.to_dict(), name), _METHODS[type(recipe)]
-        if (recipe.distillation.layer or 1) > layers:
+        layers, method = family_of(bundle.model).layers(bundle.model.config.to_dict(), name), _METHODS[type(stage)]
+        if (stage.distillation.layer or 1) > layers:
             raise UserError(f"the model's {name} has no more than {layers} layers", where=f"{method.settings}.layer")
         return cls(side, source, target, StudentTable.of(side, source, target), origin(side, source), method)
 
@@ -111,18 +111,18 @@ class _Student:
         bundle: Bundle,
         corpus: Corpus,
         additional: Pairs,
-        recipe: DistillationRecipe,
+        stage: DistillationStage,
         out: Path,
         context: Context,
     ) -> Summary:
-        name, module = self.side.name, self.method.loss(bundle.model, self.side, self.start, recipe.distillation)
-        pairs, per_token = list(corpus.pairs("train")), recipe.distillation.sentences_per_token
-        data = self._sentences(bundle, pairs, recipe, per_token, additional)
-        held_out = self._sentences(bundle, list(corpus.pairs("dev"))[: recipe.training.dev_sentences], recipe, None)
+        name, module = self.side.name, self.method.loss(bundle.model, self.side, self.start, stage.distillation)
+        pairs, per_token = list(corpus.pairs("train")), stage.distillation.sentences_per_token
+        data = self._sentences(bundle, pairs, stage, per_token, additional)
+        held_out = self._sentences(bundle, list(corpus.pairs("dev"))[: stage.training.dev_sentences], stage, None)
         summary: Summary = {"steps": 0}
         if len(data):
             training, measures = f"{self.method.settings}_training", {"loss": "distillation", "measured": "distance"}
-            summary = fit_rows(module, data, held_out, recipe, out, context, group=training, part=name, **measures)
+            summary = fit_rows(module, data, held_out, stage, out, context, group=training, part=name, **measures)
         tokens, rows = module.embeddings.trained()
         if is_writer():
             DistilledRows(self.target, tokens, rows, *self.origin, self.method.initialiser).save(out / name)
@@ -133,7 +133,7 @@ class _Student:
         self,
         bundle: Bundle,
         pairs: Pairs,
-        recipe: DistillationRecipe,
+        stage: DistillationStage,
         per_token: int | None,
         additional: Pairs | None = None,
     ) -> SegmentationPairs:
@@ -142,11 +142,11 @@ class _Student:
             bundle,
             self.side.name,
             self.target,
-            recipe.languages,
-            recipe.training,
+            stage.languages,
+            stage.training,
             self.start.tokens,
             per_token,
-            recipe.seed,
+            stage.seed,
             additional or [],
         )
 
@@ -155,7 +155,7 @@ def fit_rows(
     module: nn.Module,
     data: Data,
     held_out: Data,
-    recipe: DistillationRecipe | LikelihoodMatchingRecipe,
+    stage: DistillationStage | LikelihoodMatchingStage,
     out: Path,
     context: Context,
     *,
@@ -165,15 +165,15 @@ def fit_rows(
     part: SideName,
 ) -> Summary:
     """Train new rows and write the curve; the summary has the first and last value of `measured` on held-out text."""
-    evaluate = held_out_mean(module, held_out, recipe.training, measured) if len(held_out.lengths) else None
+    evaluate = held_out_mean(module, held_out, stage.training, measured) if len(held_out.lengths) else None
     outcome = fit(
         module,
         {loss: 1.0},
         data,
-        recipe.training,
+        stage.training,
         context,
         group=group,
-        seed=recipe.seed,
+        seed=stage.seed,
         evaluate=evaluate,
         part=part,
     )
@@ -186,23 +186,23 @@ def fit_rows(
 MATCHED_SIDE: SideName = "decoder"
 
 
-def match_likelihood(recipe: LikelihoodMatchingRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def match_likelihood(stage: LikelihoodMatchingStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
     require_token_head(bundle.model)
-    recipe = with_named_precision(recipe, bundle.model, context)
+    stage = with_named_precision(stage, bundle.model, context)
     target = Tokenizer.load(inputs[f"vocabulary/{MATCHED_SIDE}"])
     # Copy the initial rows before translation or training moves the model to a GPU.
-    start = StudentTables.of(bundle, target, Method(recipe.starts_from, inputs.get("generator"), recipe.max_similar))
+    start = StudentTables.of(bundle, target, Method(stage.starts_from, inputs.get("generator"), stage.max_similar))
     row_origin = origin(side_of(bundle.model, MATCHED_SIDE), bundle.decoder)
-    text, cost = _training_pairs(recipe, bundle, corpus, context)
+    text, cost = _training_pairs(stage, bundle, corpus, context)
     additional = list(Corpus.open(inputs["synthetic"]).pairs("train")) if "synthetic" in inputs else []
-    data = _spans(recipe, bundle, target, start, text["train"], recipe.matching.sentences_per_token, additional)
-    held_out = _spans(recipe, bundle, target, start, text["dev"])
-    module = LikelihoodMatchingLoss(bundle, target, start, recipe.matching)
+    data = _spans(stage, bundle, target, start, text["train"], stage.matching.sentences_per_token, additional)
+    held_out = _spans(stage, bundle, target, start, text["dev"])
+    module = LikelihoodMatchingLoss(bundle, target, start, stage.matching)
     trained: Summary = {"steps": 0}
     if len(data):
         training, measures = "likelihood_matching_training", {"loss": "matching", "measured": "divergence"}
-        trained = fit_rows(module, data, held_out, recipe, out, context, group=training, part=MATCHED_SIDE, **measures)
+        trained = fit_rows(module, data, held_out, stage, out, context, group=training, part=MATCHED_SIDE, **measures)
     tokens, rows = module.trained()
     if is_writer():
         learnt = DistilledRows(target, tokens, rows.pop("input"), *row_origin, "likelihood-matching", rows)
@@ -213,29 +213,29 @@ def match_likelihood(recipe: LikelihoodMatchingRecipe, inputs: Inputs, out: Path
 
 
 def _training_pairs(
-    recipe: LikelihoodMatchingRecipe, bundle: Bundle, corpus: Corpus, context: Context
+    stage: LikelihoodMatchingStage, bundle: Bundle, corpus: Corpus, context: Context
 ) -> tuple[dict[Split, Pairs], dict[str, Json]]:
     """Pairs to train on and held-out ones, and the cost of making them. References are read only if configured."""
     text: dict[Split, Pairs] = {}
     cost = {"translation_seconds": 0.0, "translated": 0, "cut_translations": 0}
     for split in ("train", "dev"):
-        max_pairs = recipe.training.dev_sentences if split == "dev" else None
-        if recipe.matching.text == "references":
+        max_pairs = stage.training.dev_sentences if split == "dev" else None
+        if stage.matching.text == "references":
             text[split] = list(corpus.pairs(split))[:max_pairs]
             continue
         sources = list(corpus.lines(split, "source"))[:max_pairs]
         translations = translate_in_chunks(
-            bundle, sources, recipe.languages, Search(recipe.matching.beam), context, split
+            bundle, sources, stage.languages, Search(stage.matching.beam), context, split
         )
         text[split] = list(zip(sources, translations.texts, strict=True))
         cost["translation_seconds"] += translations.seconds
         cost["translated"] += len(sources)
         cost["cut_translations"] += translations.cut
-    return text, {} if recipe.matching.text == "references" else {**cost}
+    return text, {} if stage.matching.text == "references" else {**cost}
 
 
 def _spans(
-    recipe: LikelihoodMatchingRecipe,
+    stage: LikelihoodMatchingStage,
     bundle: Bundle,
     target: Tokenizer,
     start: StudentTables,
@@ -243,5 +243,5 @@ def _spans(
     per_token: int | None = None,
     additional: Sequence[tuple[str, str]] = (),
 ) -> SpanPairs:
-    languages, training, new = recipe.languages, recipe.training, start.tokens
-    return SpanPairs(pairs, bundle, MATCHED_SIDE, target, languages, training, new, per_token, recipe.seed, additional)
+    languages, training, new = stage.languages, stage.training, start.tokens
+    return SpanPairs(pairs, bundle, MATCHED_SIDE, target, languages, training, new, per_token, stage.seed, additional)

@@ -19,9 +19,10 @@ from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.evaluation.metrics.classes import class_calibration, confusion
 from subgraft.evaluation.metrics.speed import measure_speed
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.stages.measurements import write_texts
-from subgraft.pipeline.stages.stage import CONFIDENCE, STATISTICS, Inputs, Summary
+from subgraft.pipeline.artifacts import CONFIDENCE, STATISTICS
+from subgraft.pipeline.compute.measurements import write_texts
+from subgraft.pipeline.stages.evaluation import EvaluateStage
+from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.training.context import Context, Json
 from subgraft.training.setup import device
 from subgraft.training.understanding.inputs import LabelledExample, TextEncoder
@@ -53,7 +54,7 @@ class _Measurement(NamedTuple):
 
 
 def _predict_with_head(
-    recipe: EvaluateRecipe,
+    stage: EvaluateStage,
     objective: LabelledSettings | LabelledPairsSettings,
     bundle: Bundle,
     corpus: Corpus,
@@ -61,8 +62,8 @@ def _predict_with_head(
 ) -> _Measurement:
     """The predictions of a finetuned model's head."""
     task = task_of(objective, corpus)
-    encoder = TextEncoder.of(bundle, recipe.languages)
-    split = task.split(corpus, recipe.split, encoder, recipe.evaluation.test_sentences)
+    encoder = TextEncoder.of(bundle, stage.languages)
+    split = task.split(corpus, stage.split, encoder, stage.evaluation.test_sentences)
     outputs = head_outputs(bundle.model, task, split, encoder.padding, progress=context.progress)
 
     @torch.inference_mode()
@@ -74,14 +75,14 @@ def _predict_with_head(
 
 
 def _predict_zero_shot(
-    recipe: EvaluateRecipe,
+    stage: EvaluateStage,
     objective: LabelledSettings | LabelledPairsSettings,
     bundle: Bundle,
     corpus: Corpus,
     context: Context,
 ) -> _Measurement:
     result = zero_shot(
-        bundle, objective, corpus, recipe.split, recipe.evaluation.test_sentences, progress=context.progress
+        bundle, objective, corpus, stage.split, stage.evaluation.test_sentences, progress=context.progress
     )
     return _Measurement(
         result.task,
@@ -94,13 +95,13 @@ def _predict_zero_shot(
     )
 
 
-def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
-    objective = recipe.objective
+def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -> Summary:
+    bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), stage.evaluation
+    objective = stage.objective
     assert isinstance(objective, LabelledSettings | LabelledPairsSettings)
     bundle.model.to(device())  # type: ignore[arg-type]
     measured = (_predict_with_head if objective.labels.zero_shot is None else _predict_zero_shot)(
-        recipe, objective, bundle, corpus, context
+        stage, objective, bundle, corpus, context
     )
     task, predictions = measured.task, measured.predictions
     statistics = task.statistics(predictions)
@@ -114,7 +115,7 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
     timed = measured.timed[: settings.speed_sentences]
     speed = (
         measure_speed(measured.predict, timed, batch_size=settings.batch_size, repeats=settings.speed_repeats)
-        if recipe.speed
+        if stage.speed
         else None
     )
     probabilities = predictions.probabilities
@@ -122,7 +123,7 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
     result: dict[str, Json] = {
         "scores": {name: asdict(score) for name, score in scores.items()},
         "nats": measured.nats,
-        **_lengths(bundle, corpus, recipe.split),
+        **_lengths(bundle, corpus, stage.split),
         "calibration": asdict(calibration) if calibration else None,
         "confusion": _confusion(task, predictions),
         "speed": asdict(speed) if speed else None,

@@ -14,7 +14,7 @@ from subgraft.embeddings.initialisers.distilled_rows import DistilledRows, origi
 from subgraft.embeddings.learned_rows.vocadt_loss import VocadtLoss
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
-from subgraft.pipeline.recipes.embeddings import VocadtRecipe
+from subgraft.pipeline.stages.embeddings import VocadtStage
 from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
@@ -28,23 +28,23 @@ from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
 METHOD = "vocadt"
 
 
-def run(recipe: VocadtRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def run(stage: VocadtStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
-    recipe = with_named_precision(recipe, bundle.model, context)
-    target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in recipe.sides}
-    origins = {name: origin(side_of(bundle.model, name), bundle.tokenizers[name]) for name in recipe.sides}
-    train = corpus.text_pairs("train").evenly_spaced(recipe.max_train_examples)
-    old_tokens = {name: _occurring_tokens(bundle, name, train) for name in recipe.sides}
-    module = VocadtLoss(bundle, target, old_tokens, recipe.training.label_smoothing)
-    trainable = {str(name): len(module.adapter(name).tokens) for name in recipe.sides}
+    stage = with_named_precision(stage, bundle.model, context)
+    target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in stage.sides}
+    origins = {name: origin(side_of(bundle.model, name), bundle.tokenizers[name]) for name in stage.sides}
+    train = corpus.text_pairs("train").evenly_spaced(stage.max_train_examples)
+    old_tokens = {name: _occurring_tokens(bundle, name, train) for name in stage.sides}
+    module = VocadtLoss(bundle, target, old_tokens, stage.training.label_smoothing)
+    trainable = {str(name): len(module.adapter(name).tokens) for name in stage.sides}
     summary: Summary = {"steps": 0, "trainable": trainable}
     if any(trainable.values()):
-        dev = corpus.text_pairs("dev")[: recipe.training.dev_sentences]
-        text, held_out = (_examples(recipe, bundle, target, pairs) for pairs in (train, dev))
+        dev = corpus.text_pairs("dev")[: stage.training.dev_sentences]
+        text, held_out = (_examples(stage, bundle, target, pairs) for pairs in (train, dev))
         summary |= {"pairs": len(text.lengths), "old_tokens": {str(name): len(ids) for name, ids in old_tokens.items()}}
-        summary |= _fit(module, text, held_out, recipe, out, context)
+        summary |= _fit(module, text, held_out, stage, out, context)
     if is_writer():
-        for name in recipe.sides:
+        for name in stage.sides:
             _save(module, name, target[name], origins[name], out / name)
     return summary
 
@@ -56,32 +56,32 @@ def _occurring_tokens(bundle: Bundle, name: SideName, pairs: Sequence[tuple[str,
 
 
 def _examples(
-    recipe: VocadtRecipe, bundle: Bundle, target: Mapping[SideName, Tokenizer], pairs: Sequence[tuple[str, str]]
+    stage: VocadtStage, bundle: Bundle, target: Mapping[SideName, Tokenizer], pairs: Sequence[tuple[str, str]]
 ) -> Seq2SeqData:
     """The pairs as examples for a model with the new vocabularies."""
     encoder, decoder = target.get("encoder", bundle.encoder), target.get("decoder", bundle.decoder)
-    changed, training = replace(bundle, encoder=encoder, decoder=decoder), recipe.training
-    form = changed.sequence_format(recipe.languages)
+    changed, training = replace(bundle, encoder=encoder, decoder=decoder), stage.training
+    form = changed.sequence_format(stage.languages)
     examples = Translation(pairs, changed.encoder, changed.decoder, form, training.max_length, training.batch_unit)
     return Seq2SeqData(examples, *changed.padding)
 
 
 def _fit(
-    module: VocadtLoss, text: Seq2SeqData, held_out: Seq2SeqData, recipe: VocadtRecipe, out: Path, context: Context
+    module: VocadtLoss, text: Seq2SeqData, held_out: Seq2SeqData, stage: VocadtStage, out: Path, context: Context
 ) -> Summary:
     """Train, and select the weights that predict held-out pairs best; the summary has the first and best loss."""
     evaluate, select = None, None
     if len(held_out.lengths):
-        evaluate = held_out_mean(module, held_out, recipe.training, "loss")
+        evaluate = held_out_mean(module, held_out, stage.training, "loss")
         select = Selection("loss", lower_is_better=True)
     outcome = fit(
         module,
         {"loss": 1.0},
         text,
-        recipe.training,
+        stage.training,
         context,
         group="vocadt_training",
-        seed=recipe.seed,
+        seed=stage.seed,
         evaluate=evaluate,
         select=select,
     )

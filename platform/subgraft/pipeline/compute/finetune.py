@@ -20,8 +20,8 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.heads import head_parameters
 from subgraft.modeling.sides import tables_of
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.recipes.training import FinetuneRecipe, FirstPhase
 from subgraft.pipeline.stages.stage import Inputs, Summary
+from subgraft.pipeline.stages.training import FinetuneStage, FirstPhase
 from subgraft.subwords.vocabulary.alignment import new_tokens
 from subgraft.training.adapters import Adapters
 from subgraft.training.auto_precision import with_named_precision
@@ -41,33 +41,33 @@ from subgraft.training.understanding.registry import record_task
 from subgraft.training.understanding.zero_shot import zero_shot
 
 
-def run(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def run(stage: FinetuneStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     corpus = Corpus.open(inputs["corpus"], context.cache)
-    if isinstance(recipe.objective, LabelledSettings | LabelledPairsSettings) and recipe.objective.labels.zero_shot:
-        return _evaluate_zero_shot(recipe, recipe.objective, Bundle.load(inputs["model"]), corpus, out)
-    bundle = _load_model(recipe, inputs, corpus)
-    recipe = with_named_precision(recipe, bundle.model, context)
-    settings = recipe.training
-    request = Request(bundle, corpus, recipe.languages, settings, recipe.seed)
+    if isinstance(stage.objective, LabelledSettings | LabelledPairsSettings) and stage.objective.labels.zero_shot:
+        return _evaluate_zero_shot(stage, stage.objective, Bundle.load(inputs["model"]), corpus, out)
+    bundle = _load_model(stage, inputs, corpus)
+    stage = with_named_precision(stage, bundle.model, context)
+    settings = stage.training
+    request = Request(bundle, corpus, stage.languages, settings, stage.seed)
     requests = {
         name: request
-        if languages == recipe.languages
-        else replace(request, corpus=Corpus.open(inputs[recipe.corpus_of(name)], context.cache), languages=languages)
-        for name, languages in recipe.directions.items()
+        if languages == stage.languages
+        else replace(request, corpus=Corpus.open(inputs[stage.corpus_of(name)], context.cache), languages=languages)
+        for name, languages in stage.directions.items()
     }
-    text = directions_text(recipe.objective, requests, settings, recipe.direction_exponent)
-    if recipe.text_objective is not None:
-        text_request = replace(request, corpus=Corpus.open(inputs[recipe.text_role], context.cache))
+    text = directions_text(stage.objective, requests, settings, stage.direction_exponent)
+    if stage.text_objective is not None:
+        text_request = replace(request, corpus=Corpus.open(inputs[stage.text_role], context.cache))
         if is_tagged(text_request.corpus.identity):
             require_tag(bundle.encoder, "back_translation.tag")
-        text = with_text(text, recipe.text_objective, text_request, settings)
-    rare = _rare_rows(recipe, bundle, inputs, text)
-    outcome = _train(Finetuning(recipe, text, context, rare), bundle, inputs, corpus)
+        text = with_text(text, stage.text_objective, text_request, settings)
+    rare = _rare_rows(stage, bundle, inputs, text)
+    outcome = _train(Finetuning(stage, text, context, rare), bundle, inputs, corpus)
     if is_writer():
         bundle.save(out)
     return {
         **write_curve(outcome, out),
-        **(describe_dev_engine(settings, bundle.model) if _translates_dev(recipe) else {}),
+        **(describe_dev_engine(settings, bundle.model) if _translates_dev(stage) else {}),
         "cut_pairs": text.cut,
         **({"pairs": text.sizes} if isinstance(text, Directions) else {}),
         **({"left_out": dict(text.left_out)} if isinstance(text, ConversationsOfTask) else {}),
@@ -80,15 +80,15 @@ def run(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Context) -> 
 
 
 def _train(finetuning: Finetuning, bundle: Bundle, inputs: Inputs, corpus: Corpus) -> Outcome:
-    """Train the parameters that the recipe selects."""
-    recipe, settings = finetuning.recipe, finetuning.recipe.training
-    if recipe.tie_to_sources:
-        matrices = {side: load_matrix(inputs["model"], side) for side in recipe.tie_to_sources}
+    """Train the parameters that the stage selects."""
+    stage, settings = finetuning.stage, finetuning.stage.training
+    if stage.tie_to_sources:
+        matrices = {side: load_matrix(inputs["model"], side) for side in stage.tie_to_sources}
         return finetuning.train_tied(bundle, Bundle.load(inputs["upstream"]), matrices)
-    if recipe.first_phase is not None:
-        return finetuning.train_in_phases(_load_model(recipe, inputs, corpus), bundle, recipe.first_phase)
-    if settings.train == "new-rows" and recipe.new_rows is not None:
-        upstream, rows = load_tokenizers(inputs["upstream"]), recipe.new_rows
+    if stage.first_phase is not None:
+        return finetuning.train_in_phases(_load_model(stage, inputs, corpus), bundle, stage.first_phase)
+    if settings.train == "new-rows" and stage.new_rows is not None:
+        upstream, rows = load_tokenizers(inputs["upstream"]), stage.new_rows
         tokens = {
             side: new_tokens(upstream[side], bundle.tokenizers[side], rows.copy_shared_tokens) for side in rows.sides
         }
@@ -101,7 +101,7 @@ def _train(finetuning: Finetuning, bundle: Bundle, inputs: Inputs, corpus: Corpu
 
 
 def _evaluate_zero_shot(
-    recipe: FinetuneRecipe,
+    stage: FinetuneStage,
     objective: LabelledSettings | LabelledPairsSettings,
     bundle: Bundle,
     corpus: Corpus,
@@ -109,7 +109,7 @@ def _evaluate_zero_shot(
 ) -> Summary:
     """Save the model unchanged, with its zero-shot dev scores."""
     bundle.model.to(device())  # type: ignore[arg-type]
-    result = zero_shot(bundle, objective, corpus, "dev", recipe.training.dev_sentences)
+    result = zero_shot(bundle, objective, corpus, "dev", stage.training.dev_sentences)
     task, predictions = result.task, result.predictions
     scores = {name: score.value for name, score in task.scores(task.statistics(predictions)).items()}
     dev = {"score": scores[task.metrics[0]], **scores, "nats": result.nats}
@@ -120,28 +120,26 @@ def _evaluate_zero_shot(
     return {**summary, "trained_parameters": 0, "peak_memory": peak_memory(), "artifacts": [CURVE]}
 
 
-def _translates_dev(recipe: FinetuneRecipe) -> bool:
-    return recipe.objective.needs_pairs and not recipe.objective.understands
+def _translates_dev(stage: FinetuneStage) -> bool:
+    return stage.objective.needs_pairs and not stage.objective.understands
 
 
-def _load_model(recipe: FinetuneRecipe, inputs: Inputs, corpus: Corpus) -> Bundle:
+def _load_model(stage: FinetuneStage, inputs: Inputs, corpus: Corpus) -> Bundle:
     """Load the model, and add the chat template or the head that its task needs."""
     bundle = Bundle.load(inputs["model"])
-    if isinstance(recipe.objective, ConversationSettings):
-        return with_template(bundle, recipe.objective.chat)
-    if isinstance(recipe.objective, LabelledSettings | LabelledPairsSettings):
-        if recipe.keeps_head:
-            record_task(
-                bundle.model, recipe.objective.task, task_of(recipe.objective, corpus), recipe.training.max_length
-            )
+    if isinstance(stage.objective, ConversationSettings):
+        return with_template(bundle, stage.objective.chat)
+    if isinstance(stage.objective, LabelledSettings | LabelledPairsSettings):
+        if stage.keeps_head:
+            record_task(bundle.model, stage.objective.task, task_of(stage.objective, corpus), stage.training.max_length)
             return bundle
-        return with_task_head(bundle, recipe.objective, corpus, recipe.seed, recipe.training.max_length)
+        return with_task_head(bundle, stage.objective, corpus, stage.seed, stage.training.max_length)
     return bundle
 
 
-def _rare_rows(recipe: FinetuneRecipe, bundle: Bundle, inputs: Inputs, text: TaskText) -> RareRows | None:
+def _rare_rows(stage: FinetuneStage, bundle: Bundle, inputs: Inputs, text: TaskText) -> RareRows | None:
     """The rare rows that are trained with restraint, if configured."""
-    settings, rows = recipe.training.rare_tokens, recipe.new_rows
+    settings, rows = stage.training.rare_tokens, stage.new_rows
     if settings is None or rows is None:
         return None
     upstream = load_tokenizers(inputs["upstream"])
@@ -152,7 +150,7 @@ def _rare_rows(recipe: FinetuneRecipe, bundle: Bundle, inputs: Inputs, text: Tas
 class Finetuning:
     """A finetuning of a model on this data."""
 
-    recipe: FinetuneRecipe
+    stage: FinetuneStage
     data: TaskText
     context: Context
     rare: RareRows | None
@@ -170,9 +168,9 @@ class Finetuning:
         steps_before: int = 0,
     ) -> Outcome:
         loss, scores = self.data.loss(bundle), self.data.dev_scores(bundle)
-        if self.recipe.drift:
+        if self.stage.drift:
             scores = with_drift(scores, bundle.model)
-        tables = list(tables_of(bundle.model, self.recipe.embedding_learning_rate_sides).values())
+        tables = list(tables_of(bundle.model, self.stage.embedding_learning_rate_sides).values())
         return self._fit(loss, settings, scores, tables, row_updates, part, steps_before, losses_of(bundle))
 
     def train_tied(self, bundle: Bundle, upstream: Bundle, matrices: Mapping[SideName, MixingMatrix]) -> Outcome:
@@ -194,17 +192,17 @@ class Finetuning:
             return scores()
 
         row_updates = self.rare.updates(bundle.model, loss.place_of) if self.rare else []
-        outcome = self._fit(loss, self.recipe.training, evaluate, tables, row_updates)
+        outcome = self._fit(loss, self.stage.training, evaluate, tables, row_updates)
         loss.write()
         return outcome
 
     def train_adapters(self, bundle: Bundle, settings: AdapterSettings) -> Outcome:
         """Train only adapters, and the head of a labelling task; finally merge the adapters into the weights."""
         head = head_parameters(bundle.model)
-        adapters = Adapters(bundle.model, settings, self.recipe.seed)
+        adapters = Adapters(bundle.model, settings, self.stage.seed)
         for parameter in head:
             parameter.requires_grad_(True)
-        outcome = self.train(bundle, self.recipe.training, [])
+        outcome = self.train(bundle, self.stage.training, [])
         adapters.merge()
         return outcome
 
@@ -213,11 +211,11 @@ class Finetuning:
         bundle.model.requires_grad_(False)
         for parameter in head_parameters(bundle.model):
             parameter.requires_grad_(True)
-        return self.train(bundle, self.recipe.training, [])
+        return self.train(bundle, self.stage.training, [])
 
     def train_in_phases(self, frozen: Bundle, bundle: Bundle, phase: FirstPhase) -> Outcome:
         """Train some parameters first, in the copy `frozen`, because an engine prepares a model for what it trains."""
-        first_settings, second_settings = split_training(self.recipe.training, self.data, self.recipe.seed, phase.share)
+        first_settings, second_settings = split_training(self.stage.training, self.data, self.stage.seed, phase.share)
         first_updates, second_updates = self.row_updates(frozen), self.row_updates(bundle)
         trained = first_phase_parameters(frozen, phase.sides)
         train_only(frozen, trained)
@@ -242,10 +240,10 @@ class Finetuning:
             self.data,
             settings,
             self.context,
-            group=self.recipe.group,
-            seed=self.recipe.seed,
+            group=self.stage.group,
+            seed=self.stage.seed,
             evaluate=evaluate,
-            select=SELECTIONS[self.recipe.training.select or "bleu"],
+            select=SELECTIONS[self.stage.training.select or "bleu"],
             part=part,
             steps_before=steps_before,
             tables=tables,

@@ -24,8 +24,7 @@ from subgraft.evaluation.reporting.understanding import labelled_table, write_la
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.recipes.evaluation import ReportedSystem, ReportRecipe
-from subgraft.pipeline.stages.report_systems import (
+from subgraft.pipeline.compute.report_systems import (
     continued_result,
     flatten,
     labelled_result,
@@ -33,6 +32,7 @@ from subgraft.pipeline.stages.report_systems import (
     read_record,
     system_result,
 )
+from subgraft.pipeline.stages.evaluation import ReportedSystem, ReportStage
 from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.lost_text import LostText
 from subgraft.subwords.vocabulary.spelling import Spelling
@@ -40,52 +40,52 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context
 
 
-def run(recipe: ReportRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def run(stage: ReportStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
-    collect_data, write, table = _FORMS[recipe.objective.kind]
-    data = collect_data(recipe, inputs)
+    collect_data, write, table = _FORMS[stage.objective.kind]
+    data = collect_data(stage, inputs)
     write(data, out)
     table(data).write(out)
     return {"systems": len(data.systems), "artifacts": ["report.html", "report.md"]}
 
 
-def collect(recipe: ReportRecipe, inputs: Inputs) -> ReportData:
+def collect(stage: ReportStage, inputs: Inputs) -> ReportData:
     """The data of the report, from the step's inputs."""
-    return _collect(recipe, inputs, system_result, "sources.txt")
+    return _collect(stage, inputs, system_result, "sources.txt")
 
 
-def _collect_continued(recipe: ReportRecipe, inputs: Inputs) -> ReportData:
+def _collect_continued(stage: ReportStage, inputs: Inputs) -> ReportData:
     """Collect the data for models that continue text; the sources are prompts, fewer than the references."""
-    return _collect(recipe, inputs, continued_result, "prompts.txt")
+    return _collect(stage, inputs, continued_result, "prompts.txt")
 
 
-def _collect_answered(recipe: ReportRecipe, inputs: Inputs) -> ReportData:
+def _collect_answered(stage: ReportStage, inputs: Inputs) -> ReportData:
     """Collect the data for models that answer in conversations."""
-    return replace(_collect_continued(recipe, inputs), prompts="the turns of test conversations before the last answer")
+    return replace(_collect_continued(stage, inputs), prompts="the turns of test conversations before the last answer")
 
 
-def _collect_written(recipe: ReportRecipe, inputs: Inputs) -> ReportData:
+def _collect_written(stage: ReportStage, inputs: Inputs) -> ReportData:
     """Collect the data for models that write for a source; the prompts are the sources."""
-    assert recipe.objective.source is not None
-    return replace(_collect_continued(recipe, inputs), prompts=_PROMPTS[recipe.objective.source])
+    assert stage.objective.source is not None
+    return replace(_collect_continued(stage, inputs), prompts=_PROMPTS[stage.objective.source])
 
 
 def _collect(
-    recipe: ReportRecipe,
+    stage: ReportStage,
     inputs: Inputs,
     result: Callable[[ReportedSystem, Inputs], SystemResult],
     sources: str,
 ) -> ReportData:
-    any_result = inputs[recipe.systems[0].inputs.evaluate]
+    any_result = inputs[stage.systems[0].inputs.evaluate]
     references = read_lines(any_result / "references.txt")
     upstream, downstream = load_tokenizers(inputs["model"])["decoder"], Tokenizer.load(inputs["vocabulary"])
-    languages = recipe.languages
-    systems = tuple(result(system, inputs) for system in recipe.systems)
+    languages = stage.languages
+    systems = tuple(result(system, inputs) for system in stage.systems)
     config, provenance = read_config(inputs["model"]), read_record(inputs["model"])["provenance"]
     return ReportData(
-        title=f"{recipe.name}: vocabularies compared",
+        title=f"{stage.name}: vocabularies compared",
         languages=(languages.source, languages.target),
-        corpora=tuple(_corpora(recipe, inputs)),
+        corpora=tuple(_corpora(stage, inputs)),
         vocabularies=(
             records.VocabularyFacts("upstream", upstream.mark.name.lower(), len(upstream), upstream.fingerprint),
             records.VocabularyFacts(
@@ -97,32 +97,32 @@ def _collect(
         sources=read_lines(any_result / sources),
         references=references,
         over_segmented=over_segmented_words(references, upstream, downstream, languages.target),
-        baseline=recipe.baseline,
+        baseline=stage.baseline,
         systems=systems,
-        stages=tuple(_stage_seconds(recipe, inputs)),
+        stages=tuple(_stage_seconds(stage, inputs)),
         provenance=records.Provenance(
-            {key: str(value) for key, value in sorted(flatten(recipe.settings).items())},
+            {key: str(value) for key, value in sorted(flatten(stage.settings).items())},
             provenance["versions"],
             provenance["git_commit"],
             provenance["device"],
         ),
         commands=_commands(
-            recipe.name,
+            stage.name,
             f"{languages.source}-{languages.target}",
             systems,
-            predicts=recipe.objective.understands,
+            predicts=stage.objective.understands,
         ),
-        speed_batch_size=recipe.speed_batch_size,
-        bootstrap_samples=recipe.bootstrap_samples,
-        select=recipe.select,
+        speed_batch_size=stage.speed_batch_size,
+        bootstrap_samples=stage.bootstrap_samples,
+        select=stage.select,
         text=_text(inputs["text"]) if "text" in inputs else (),
     )
 
 
-def _corpora(recipe: ReportRecipe, inputs: Inputs) -> Iterator[records.CorpusFacts]:
-    if recipe.upstream is not None:
-        yield _corpus("upstream", recipe.upstream, inputs["upstream_corpus"])
-    yield _corpus("downstream", recipe.downstream, inputs["downstream_corpus"])
+def _corpora(stage: ReportStage, inputs: Inputs) -> Iterator[records.CorpusFacts]:
+    if stage.upstream is not None:
+        yield _corpus("upstream", stage.upstream, inputs["upstream_corpus"])
+    yield _corpus("downstream", stage.downstream, inputs["downstream_corpus"])
 
 
 def _corpus(role: records.Role, name: str, directory: Path) -> records.CorpusFacts:
@@ -174,9 +174,9 @@ def _spelled_text(record: Mapping[str, Any]) -> records.SpelledText:
     return records.SpelledText(record["role"], record["side"], record["split"], counts, scores)
 
 
-def _stage_seconds(recipe: ReportRecipe, inputs: Inputs) -> list[records.StageSeconds]:
+def _stage_seconds(stage: ReportStage, inputs: Inputs) -> list[records.StageSeconds]:
     """Seconds of every step among the inputs, each once however many systems share it."""
-    owners = {key: (system.name, system.seed) for system in recipe.systems for key in system.inputs.own}
+    owners = {key: (system.name, system.seed) for system in stage.systems for key in system.inputs.own}
     seconds: dict[Path, records.StageSeconds] = {}
     for key, path in inputs.items():
         record = read_record(path)
@@ -203,15 +203,15 @@ _PROMPTS: Mapping[SourceName, str] = {
 }
 
 
-def collect_labelled(recipe: ReportRecipe, inputs: Inputs) -> ReportData:
+def collect_labelled(stage: ReportStage, inputs: Inputs) -> ReportData:
     """Collect the data for models that predict labels."""
-    return _collect(recipe, inputs, labelled_result, "sources.txt")
+    return _collect(stage, inputs, labelled_result, "sources.txt")
 
 
 class _Form(NamedTuple):
     """The report's form for one kind of objective."""
 
-    collect: Callable[[ReportRecipe, Inputs], ReportData]
+    collect: Callable[[ReportStage, Inputs], ReportData]
     write: Callable[[ReportData, Path], None]
     table: Callable[[ReportData], MainTable]
 

@@ -1,8 +1,9 @@
-"""Recipes of the stages that evaluate models and write the report."""
+"""Stages that evaluate models and write the report."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -13,13 +14,16 @@ from subgraft.config.objectives import TranslationSettings
 from subgraft.config.settings_base import Settings, SideName
 from subgraft.config.task_objectives import TaskObjectiveSettings
 from subgraft.config.training import SelectName
-from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages.stage import Inputs, Stage, Summary
 
 # Prefix of an evaluation's inputs with text of the languages that outputs may be in.
 LANGUAGE_TEXT = "language/"
 
+if TYPE_CHECKING:
+    from subgraft.training.context import Context
 
-class EvaluateRecipe(Recipe):
+
+class EvaluateStage(Stage):
     """An evaluation of a model on a corpus.
 
     Attributes:
@@ -30,6 +34,10 @@ class EvaluateRecipe(Recipe):
         ranking: Of the sources of a model that writes for a source.
     """
 
+    stage_name: ClassVar[str] = "evaluate"
+    revision: ClassVar[int] = 2
+    accelerated: ClassVar[bool] = True
+
     languages: Languages
     evaluation: MeasurementSettings
     speed: bool = True
@@ -38,8 +46,13 @@ class EvaluateRecipe(Recipe):
     packages: dict[str, str] = Field(default_factory=dict)
     ranking: RankingSettings | None = None
 
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.evaluate import evaluate_model
 
-class IntrinsicRecipe(Recipe):
+        return evaluate_model(self, inputs, out, context)
+
+
+class IntrinsicStage(Stage):
     """The quality of an initialiser on tokens whose rows are known.
 
     Attributes:
@@ -47,6 +60,9 @@ class IntrinsicRecipe(Recipe):
         package: Package and version of a plugin's method.
         donor: As in a transfer.
     """
+
+    stage_name: ClassVar[str] = "intrinsic"
+    revision: ClassVar[int] = 2
 
     method: str
     sides: tuple[SideName, ...]
@@ -56,18 +72,40 @@ class IntrinsicRecipe(Recipe):
     donor: DonorMapping | None = None
     sample: IntrinsicSettings
 
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.transfer import measure_intrinsic
 
-class LikelihoodRecipe(Recipe):
+        return measure_intrinsic(self, inputs, out, context)
+
+
+class LikelihoodStage(Stage):
     """Bits of the first `test_sentences` test references, of all if None."""
+
+    stage_name: ClassVar[str] = "likelihood"
+    revision: ClassVar[int] = 1
+    accelerated: ClassVar[bool] = True
 
     languages: Languages
     test_sentences: int | None = None
 
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.evaluate import measure_likelihood
 
-class SeenPairsRecipe(Recipe):
+        return measure_likelihood(self, inputs, out, context)
+
+
+class SeenPairsStage(Stage):
     """How many test pairs of the input `corpus` occur in the other inputs, among the first `test_sentences` or all."""
 
+    stage_name: ClassVar[str] = "seen-pairs"
+    revision: ClassVar[int] = 1
+
     test_sentences: int | None = None
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.corpora import count_seen_pairs
+
+        return count_seen_pairs(self, inputs, out, context)
 
 
 class Design(Settings):
@@ -151,7 +189,7 @@ class ReportedSystem(Settings):
     zero_shot: tuple[str, ...] = ()
 
 
-class ReportRecipe(Recipe):
+class ReportStage(Stage):
     """The report of an experiment.
 
     Besides the systems' steps, inputs are `downstream_corpus`, `model`, `vocabulary`, `gap`, and `upstream_corpus` if
@@ -166,6 +204,9 @@ class ReportRecipe(Recipe):
         objective: Of the finetuning.
     """
 
+    stage_name: ClassVar[str] = "report"
+    revision: ClassVar[int] = 2
+
     name: str
     languages: Languages
     upstream: str | None = None
@@ -177,3 +218,8 @@ class ReportRecipe(Recipe):
     select: SelectName
     settings: dict[str, Any]
     objective: TaskObjectiveSettings = TranslationSettings()
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.report import run
+
+        return run(self, inputs, out, context)

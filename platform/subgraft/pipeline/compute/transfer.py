@@ -19,33 +19,34 @@ from subgraft.embeddings.initialisers.static_embeddings import RECORD, train_sta
 from subgraft.embeddings.transplanting.intrinsic import measure
 from subgraft.embeddings.transplanting.transplant import Method, TransplantReport, initialised_sides, transplant
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.recipes.evaluation import IntrinsicRecipe
-from subgraft.pipeline.recipes.models import TransferRecipe
-from subgraft.pipeline.recipes.vocabularies import StaticEmbeddingsRecipe
-from subgraft.pipeline.stages.stage import QUALITY, Inputs, Summary, further_corpora
+from subgraft.pipeline.artifacts import QUALITY, further_corpora
+from subgraft.pipeline.stages.evaluation import IntrinsicStage
+from subgraft.pipeline.stages.models import TransferStage
+from subgraft.pipeline.stages.stage import Inputs, Summary
+from subgraft.pipeline.stages.vocabularies import StaticEmbeddingsStage
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context, Json
 
 
-def train_static_embeddings(recipe: StaticEmbeddingsRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def train_static_embeddings(stage: StaticEmbeddingsStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     """Vectors of a vocabulary's tokens, learnt from one side of the training text."""
     del context
     tokenizer = Tokenizer.load(inputs["vocabulary"])
     corpora = [Corpus.open(inputs["corpus"]), *map(Corpus.open, further_corpora(inputs))]
     corpora += [Corpus.open(inputs["text"])] if "text" in inputs else []
-    embeddings = train_static(training_lines(recipe.side, *corpora), tokenizer, recipe.algorithm, recipe.settings)
+    embeddings = train_static(training_lines(stage.side, *corpora), tokenizer, stage.algorithm, stage.settings)
     embeddings.save(out)
     known = int(embeddings.known.sum())
-    return {"algorithm": recipe.algorithm, "tokens": len(tokenizer), "known": known, "artifacts": [RECORD]}
+    return {"algorithm": stage.algorithm, "tokens": len(tokenizer), "known": known, "artifacts": [RECORD]}
 
 
-def measure_intrinsic(recipe: IntrinsicRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def measure_intrinsic(stage: IntrinsicStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
     bundle = Bundle.load(inputs["model"])
-    method = method_of(recipe, inputs)
-    sample = recipe.sample
+    method = method_of(stage, inputs)
+    sample = stage.sample
     qualities: dict[str, Json] = {}
-    targets = {side: Tokenizer.load(inputs[f"vocabulary/{side}"]) for side in recipe.sides}
+    targets = {side: Tokenizer.load(inputs[f"vocabulary/{side}"]) for side in stage.sides}
     for side in initialised_sides(bundle.model, targets):
         source, target = bundle.tokenizers[side], targets[side]
         qualities[side] = asdict(measure(bundle.model, side, source, target, method, sample.tokens, sample.seed))
@@ -56,25 +57,25 @@ def measure_intrinsic(recipe: IntrinsicRecipe, inputs: Inputs, out: Path, contex
 REPORT = "transfer.json"
 
 
-def run_transfer(recipe: TransferRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def run_transfer(stage: TransferStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
-    target = {side: Tokenizer.load(inputs[f"vocabulary/{side}"]) for side in recipe.sides}
-    method = method_of(recipe, inputs, recipe.copy_shared_tokens)
-    reports = transfer(inputs["model"], target, method, out, recipe.keep_matrices)
-    return {"method": recipe.method, "sides": {side: asdict(report) for side, report in reports.items()}}
+    target = {side: Tokenizer.load(inputs[f"vocabulary/{side}"]) for side in stage.sides}
+    method = method_of(stage, inputs, stage.copy_shared_tokens)
+    reports = transfer(inputs["model"], target, method, out, stage.keep_matrices)
+    return {"method": stage.method, "sides": {side: asdict(report) for side, report in reports.items()}}
 
 
-def method_of(recipe: TransferRecipe | IntrinsicRecipe, inputs: Inputs, copy_shared_tokens: bool = True) -> Method:
-    """A recipe's method with the inputs of its step that it needs."""
+def method_of(stage: TransferStage | IntrinsicStage, inputs: Inputs, copy_shared_tokens: bool = True) -> Method:
+    """A stage's method with the inputs of its step that it needs."""
     return Method(
-        recipe.method,
+        stage.method,
         inputs.get("generator"),
-        recipe.max_similar,
-        recipe.seed,
+        stage.max_similar,
+        stage.seed,
         copy_shared_tokens,
-        static={side: inputs[key] for side in recipe.sides if (key := f"static/{side}") in inputs},
+        static={side: inputs[key] for side in stage.sides if (key := f"static/{side}") in inputs},
         distilled=inputs.get("distilled"),
-        donor=None if recipe.donor is None else load_donor(inputs["donor"], recipe.donor),
+        donor=None if stage.donor is None else load_donor(inputs["donor"], stage.donor),
     )
 
 

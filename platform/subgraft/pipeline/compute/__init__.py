@@ -1,0 +1,1 @@
+"""What each stage computes; these modules load torch."""

@@ -1,0 +1,222 @@
+"""Models that a stage makes without training: built, imported, assembled or conditioned; and embeddings of entities."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from subgraft.base import json_io
+from subgraft.base.errors import UserError
+from subgraft.config.conditioning import PretrainedTextSourceSettings
+from subgraft.config.corpora import Languages
+from subgraft.config.models import ModelSettings
+from subgraft.data.text.corpus import Corpus
+from subgraft.embeddings.transe import Triples, train_transe
+from subgraft.embeddings.transplanting.new_languages import add_languages
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.conditioning.conditional_model import conditioned
+from subgraft.modeling.conditioning.source_encoders import encoder_of
+from subgraft.modeling.conditioning.source_settings import conditioning_settings, pretrained_source
+from subgraft.modeling.entities import EntityTable
+from subgraft.modeling.families import Parameters, family_named, family_of
+from subgraft.modeling.families.sequence_format import required_token
+from subgraft.modeling.further_heads import HEADS
+from subgraft.modeling.heads import require_token_head
+from subgraft.pipeline.artifacts import SAVED_STEPS
+from subgraft.pipeline.stages.models import (
+    ENTITY_FILES,
+    AssembleStage,
+    BuildStage,
+    CheckpointStage,
+    ConditionStage,
+    ContextStage,
+    EntityStage,
+    SavedWeightsStage,
+    SourceEncoderStage,
+)
+from subgraft.pipeline.stages.stage import Inputs, Summary
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.context import Context
+
+
+def condition_model(stage: ConditionStage, inputs: Inputs, out: Path, context: Context) -> Summary:
+    """Raises UserError if a source before the target leaves no position for it."""
+    del context
+    bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
+    require_token_head(bundle.model)
+    reader = Bundle.load(inputs["reader"]) if "reader" in inputs else None
+    source_tokenizer = (
+        reader.encoder if reader else Tokenizer.load(inputs["encoder"]) if "encoder" in inputs else bundle.decoder
+    )
+    pretrained = _pretrained_source(reader, stage) if reader else None
+    settings = conditioning_settings(
+        stage.variant, stage.source, stage.settings, corpus, len(source_tokenizer), pretrained, stage.copying
+    )
+    model = conditioned(bundle.model, settings, stage.seed, reader.model if reader else None)
+    conditioned_bundle = Bundle(model, source_tokenizer, bundle.decoder)
+    if conditioned_bundle.max_positions < 2:
+        hint = "Give a model of more positions, or read less of a source (conditioning.max_length)."
+        raise UserError(f"the source takes all {bundle.max_positions} positions of the model", hint=hint)
+    conditioned_bundle.save(out)
+    new_parameters = model.num_parameters() - bundle.model.num_parameters()
+    source = settings.source
+    source_record = (
+        {"classes": list(source.classes)} if source.kind == "class" else {"source": source.model_dump(mode="json")}
+    )
+    return {"parameters": model.num_parameters(), "new_parameters": new_parameters, **source_record}
+
+
+def _pretrained_source(reader: Bundle, stage: ConditionStage) -> PretrainedTextSourceSettings:
+    """The settings of a source that a pretrained model reads, with that model's special tokens for the language."""
+    encoder, config = encoder_of(reader.model), reader.model.config.to_dict()
+    parameters = Parameters(encoder.num_parameters(), encoder.num_parameters(only_trainable=True))
+    languages = None if stage.language is None else Languages(source=stage.language, target=stage.language)
+    return pretrained_source(config, stage.settings.max_length, reader.sequence_format(languages), parameters)
+
+
+def import_checkpoint(stage: CheckpointStage, inputs: Inputs, out: Path, context: Context) -> Summary:
+    del inputs, context
+    load = Bundle.of_body if stage.body else partial(Bundle.load, next_sentence=stage.next_sentence)
+    bundle = add_languages(load(stage.model), stage.new_languages, stage.seed)
+    bundle.save(out)
+    if (heads := Path(stage.model) / HEADS).is_file():  # for a pretraining that continues
+        shutil.copyfile(heads, out / HEADS)
+    return {"parameters": bundle.model.num_parameters(), "family": family_of(bundle.model).model_type}
+
+
+def take_saved_weights(stage: SavedWeightsStage, inputs: Inputs, out: Path, context: Context) -> Summary:
+    """Raises UserError if the pretraining ended earlier."""
+    del context
+    saved = inputs["model"] / SAVED_STEPS
+    if not (saved / str(stage.step)).is_dir():
+        steps = (
+            ", ".join(sorted((directory.name for directory in saved.iterdir()), key=int)) if saved.is_dir() else "none"
+        )
+        raise UserError(
+            f"the pretraining saved no weights after {stage.step} updates",
+            where="pretraining_step",
+            hint=f"It saved the weights of: {steps}.",
+        )
+    shutil.copytree(saved / str(stage.step), out, dirs_exist_ok=True)
+    record = json_io.object_in(inputs["model"] / "record.json")["summary"]
+    seconds = record["training_seconds"] * stage.step / record["steps"]
+    return {"step": stage.step, "training_seconds": round(seconds, 1)}
+
+
+def assemble_model(stage: AssembleStage, inputs: Inputs, out: Path, context: Context) -> Summary:
+    del context
+    bundle = assemble(inputs["model"], stage.seed)
+    bundle.save(out)
+    return {"parameters": bundle.model.num_parameters()}
+
+
+def assemble(model: Path | str, seed: int) -> Bundle:
+    """The encoder-decoder of a directory or hub id. Raises UserError for a model that already generates text."""
+    bundle = Bundle.load(model)
+    family = family_of(bundle.model)
+    if family.generates:
+        raise UserError(f"a {family.model_type} model generates text as it is: nothing to assemble", where=str(model))
+    require_token_head(bundle.model)
+    return Bundle(family.assemble(bundle.model, bundle.encoder, seed), bundle.encoder, bundle.decoder)
+
+
+def add_source_encoder(stage: SourceEncoderStage, inputs: Inputs, out: Path, context: Context) -> Summary:
+    del context
+    bundle, source_tokenizer = Bundle.load(inputs["model"]), Tokenizer.load(inputs["encoder"])
+    extended = with_source_encoder(bundle, source_tokenizer, stage.layers, stage.seed)
+    extended.save(out)
+    new_parameters = extended.model.num_parameters() - bundle.model.num_parameters()
+    return {"parameters": extended.model.num_parameters(), "new_parameters": new_parameters}
+
+
+def with_source_encoder(bundle: Bundle, source_tokenizer: Tokenizer, layers: int, seed: int) -> Bundle:
+    """The model behind a new source encoder over a tokenizer; its weights depend on the seed only.
+
+    Raises UserError for models that take none, and for a tokenizer without padding.
+    """
+    require_token_head(bundle.model)
+    config, padding = bundle.model.config.to_dict(), required_token(source_tokenizer, "pad", "a source encoder")
+    entries = family_of(bundle.model).with_source_encoder(config, layers, len(source_tokenizer), padding)
+    return Bundle(_extend_model(bundle, entries, seed, "model.encoder.source."), source_tokenizer, bundle.decoder)
+
+
+def add_context(stage: ContextStage, inputs: Inputs, out: Path, context: Context) -> Summary:
+    del context
+    bundle = Bundle.load(inputs["model"])
+    extended = with_context(bundle, stage.languages, stage.sentences, stage.seed)
+    extended.save(out)
+    new_parameters = extended.model.num_parameters() - bundle.model.num_parameters()
+    return {"parameters": extended.model.num_parameters(), "new_parameters": new_parameters}
+
+
+def with_context(bundle: Bundle, languages: Languages, sentences: int, seed: int) -> Bundle:
+    """The model with an encoder that reads the preceding sentences; its new weights depend on the seed only.
+
+    Raises UserError for models that read none.
+    """
+    end = bundle.sequence_format(languages).source_ending[-1]
+    entries = family_of(bundle.model).with_context(bundle.model.config.to_dict(), sentences, end)
+    model = _extend_model(bundle, entries, seed, "model.encoder.context.")
+    return Bundle(model, bundle.encoder, bundle.decoder)
+
+
+def _extend_model(bundle: Bundle, entries: dict[str, Any], seed: int, new_weights: str) -> PreTrainedModel:
+    """A model of an extended configuration, with the bundle's weights, and new ones under the prefix `new_weights`."""
+    model_class: Any = family_named(entries.pop("model_type")).model_class()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = model_class(model_class.config_class(**entries))
+    missing, unknown = model.load_state_dict(bundle.model.state_dict(), strict=False)
+    assert not unknown and all(name.startswith(new_weights) for name in missing)
+    model.generation_config = bundle.model.generation_config
+    model.eval()
+    assert isinstance(model, PreTrainedModel)
+    return model
+
+
+def build_model(stage: BuildStage, inputs: Inputs, out: Path, context: Context) -> Summary:
+    del context
+    bundle = build(stage.model, inputs, stage.seed)
+    bundle.save(out)
+    return {"parameters": bundle.model.num_parameters()}
+
+
+def build(model: ModelSettings, inputs: Inputs, seed: int) -> Bundle:
+    """A model over the vocabularies of the inputs `encoder` and `decoder`, or the decoder's if its family has only one.
+
+    It reads the entities of the input `entities`, if there is one.
+    """
+    target = Tokenizer.load(inputs["decoder"])
+    shares_vocabulary = model.one_vocabulary or inputs["encoder"] == inputs["decoder"]
+    source = target if shares_vocabulary else Tokenizer.load(inputs["encoder"])
+    built = family_named(model.family).build(model, source, target, seed)
+    if "entities" in inputs:
+        EntityTable.load(inputs["entities"]).into(built)
+    return Bundle(built, source, target)
+
+
+def embed_entities(stage: EntityStage, inputs: Inputs, out: Path, context: Context) -> Summary:
+    """Embeddings of a knowledge graph's entities, by TransE, or as they are in the user's folder."""
+    del inputs
+    path = Path(stage.place)
+    if stage.transe is None:
+        table = EntityTable.load(path)
+        for name in ENTITY_FILES:
+            shutil.copyfile(path / name, out / name)
+        return {"entities": len(table.names), "dimensions": table.vectors.shape[1]}
+    graph = Triples.read(path)
+    table = train_transe(
+        graph, stage.transe, stage.seed, lambda done, total: context.progress(done, total, "epochs of TransE")
+    )
+    table.save(out)
+    return {
+        "entities": len(table.names),
+        "dimensions": table.vectors.shape[1],
+        "relations": len(graph.relations),
+        "triples": len(graph.ids),
+    }

@@ -1,0 +1,189 @@
+"""Vocabularies: learnt, imported, extended or trimmed; and the gap between the old and the new one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Literal
+
+from subgraft.base.errors import UserError
+from subgraft.config.settings_base import SideName, TextSide
+from subgraft.data.tasks.question_generation import require_marks
+from subgraft.data.text.corpus import Corpus, training_lines, training_texts, training_texts_by_language
+from subgraft.data.text.languages import balanced
+from subgraft.evaluation.metrics.scores import corpus_scores
+from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.pipeline.artifacts import further_corpora
+from subgraft.pipeline.stages.stage import Inputs, Summary
+from subgraft.pipeline.stages.vocabularies import (
+    AdaptedVocabularyStage,
+    GapStage,
+    ImportedVocabularyStage,
+    VocabularyStage,
+)
+from subgraft.subwords.vocabulary.compare import compare
+from subgraft.subwords.vocabulary.extend import extend
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.lost_text import lost_text, sampled
+from subgraft.subwords.vocabulary.spelling import round_trip, spelling
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.trim import trim
+from subgraft.training.context import Context, Json
+
+SIDES: tuple[SideName, ...] = ("encoder", "decoder")
+
+
+def measure_gap(stage: GapStage, inputs: Inputs, out: Path, context: Context) -> Summary:
+    """Inputs: `model`, `corpus`, the decoder's new `vocabulary`, and the encoder's (`encoder`) if it has a new one."""
+    del context
+    corpus = Corpus.open(inputs["corpus"])
+    upstream = load_tokenizers(inputs["model"])
+    downstream: dict[SideName, Tokenizer] = {"decoder": Tokenizer.load(inputs["vocabulary"])}
+    downstream |= {"encoder": Tokenizer.load(inputs["encoder"])} if "encoder" in inputs else {}
+    gap = compare(
+        upstream["decoder"], downstream["decoder"], corpus.lines("train", corpus.text_of("decoder")), stage.words
+    )
+    spelled = [
+        _measure_spelling(role, side, split, tokenizers[side], corpus)
+        for side in SIDES
+        for split in ("train", "test")
+        for role, tokenizers in (("upstream", upstream), ("downstream", downstream))
+        if side in tokenizers
+    ]
+    record = gap.to_json() | {"spelling": spelled, "lost": _lost_of_test(upstream, downstream, corpus)}
+    (out / "gap.json").write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    return {"seen": gap.seen, "unseen": gap.unseen, "artifacts": ["gap.json"]}
+
+
+def _lost_of_test(
+    upstream: Mapping[SideName, Tokenizer], downstream: Mapping[SideName, Tokenizer], corpus: Corpus
+) -> dict[str, Json]:
+    """By side, what the downstream vocabulary loses of the test set and the upstream one does not."""
+    sides = [side for side in downstream if side in upstream and corpus.size("test")]
+    lines = {side: corpus.lines("test", corpus.text_of(side)) for side in sides}
+    return {side: asdict(lost_text(upstream[side], downstream[side], lines[side])) for side in sides}
+
+
+def _measure_spelling(role: str, side: SideName, split: str, tokenizer: Tokenizer, corpus: Corpus) -> dict[str, Json]:
+    """Counts of a split; for the test set also BLEU and chrF of decode(encode(text)) against the text itself."""
+    text_side = corpus.text_of(side)
+    record: dict[str, Json] = {"role": role, "side": side, "split": split}
+    record |= asdict(spelling(tokenizer, corpus.lines(split, text_side)))
+    if split == "test" and corpus.size("test"):
+        lines, language = list(corpus.lines(split, text_side)), str(corpus.field(text_side).language)
+        scores = corpus_scores(round_trip(tokenizer, lines), lines, language, ["BLEU", "chrF"])
+        record["scores"] = {name: asdict(score) for name, score in scores.items()}
+    return record
+
+
+def import_vocabulary(stage: ImportedVocabularyStage, inputs: Inputs, out: Path, context: Context) -> Summary:
+    del inputs, context
+    tokenizer = Tokenizer.load(stage.place)
+    tokenizer.save(out)
+    return {"size": len(tokenizer), "fingerprint": tokenizer.fingerprint}
+
+
+def adapt_vocabulary(stage: AdaptedVocabularyStage, inputs: Inputs, out: Path, context: Context) -> Summary:
+    shared = stage.side == "both"
+    if "model" in inputs:
+        old = _model_vocabulary(load_tokenizers(inputs["model"]), stage.model_side, shared)
+    else:
+        old = Tokenizer.load(inputs["vocabulary"])
+    corpora = [Corpus.open(inputs["corpus"]), *map(Corpus.open, further_corpora(inputs))]
+    corpora += [Corpus.open(inputs["text"])] if "text" in inputs else []
+    lines: Iterable[str]
+    if stage.side == "both":
+        lines = chain.from_iterable(chain.from_iterable(training_texts(*corpora).values()))
+    else:
+        lines = training_lines(stage.side, *corpora)
+    read = sampled(lines)
+    adapted = (
+        trim(old, read, stage.min_count)
+        if stage.added is None
+        else extend(old, read, stage.added, stage.min_count, stage.words)
+    )
+    _warn_of_lost_text(old, adapted, read.sample, stage.max_lost_lines, context)
+    adapted.save(out)
+    return {"size": len(adapted), "upstream_size": len(old), "fingerprint": adapted.fingerprint}
+
+
+def _model_vocabulary(tokenizers: Mapping[SideName, Tokenizer], side: SideName, shared: bool) -> Tokenizer:
+    """The vocabulary of a side. Raises UserError if the sides should share one vocabulary but have two."""
+    if shared and len({tokenizer.fingerprint for tokenizer in tokenizers.values()}) > 1:
+        raise UserError(
+            "this model has a vocabulary for each side, so there is no shared one to extend or trim",
+            hint="Leave out downstream.shared, or learn one vocabulary for both: `mode: replace`.",
+        )
+    return tokenizers[side]
+
+
+def learn_vocabulary(stage: VocabularyStage, inputs: Inputs, out: Path, context: Context) -> Summary:
+    upstream = load_tokenizers(inputs["model"]) if "model" in inputs else {}
+    like = upstream.get("decoder")
+    corpora = [Corpus.open(inputs[role]) for role in ("corpus", "second") if role in inputs]
+    additional = [*map(Corpus.open, further_corpora(inputs))]
+    additional += [Corpus.open(inputs["text"])] if "text" in inputs else []
+    # Further directions and monolingual text belong to the task's corpus, the last one.
+    corpus_groups = [[corpus] for corpus in corpora[:-1]] + [[corpora[-1], *additional]]
+    texts = [partial(_lines, group, stage.side, stage.settings.language_exponent) for group in corpus_groups]
+    copies = _copies([_characters(text()) for text in texts]) if stage.weighing == "equal" else [1] * len(texts)
+    lines = sampled(
+        chain.from_iterable(text() for text, count in zip(texts, copies, strict=True) for _ in range(count))
+    )
+    tokenizer = learn(
+        lines,
+        kind=stage.settings.kind,
+        size=stage.settings.size,
+        character_coverage=stage.settings.character_coverage,
+        byte_fallback=stage.settings.byte_fallback,
+        mask=stage.mask,
+        languages=stage.languages,
+        like=like,
+        words=stage.settings.user_defined_symbols,
+        normalization=stage.settings.normalization,
+        keep_whitespace=stage.settings.keep_whitespace,
+        dummy_prefix=stage.settings.dummy_prefix,
+        split_digits=stage.settings.split_digits,
+        max_lines=stage.settings.max_lines,
+        min_count=stage.settings.min_count,
+    )
+    require_marks(stage.marks, tokenizer, "upstream.vocabulary")
+    if like is not None:
+        old = upstream.get("encoder", like) if stage.side == "source" else like
+        _warn_of_lost_text(old, tokenizer, lines.sample, stage.max_lost_lines, context)
+    tokenizer.save(out)
+    return {"size": len(tokenizer), "fingerprint": tokenizer.fingerprint}
+
+
+def _warn_of_lost_text(
+    old: Tokenizer, new: Tokenizer, lines: Iterable[str], max_lost_lines: float, context: Context
+) -> None:
+    """Warn of lines that the new vocabulary loses. Raises UserError above this share of the lines."""
+    message = lost_text(old, new, lines).warning(max_lost_lines, "downstream.vocabulary.max_lost_lines")
+    if message:
+        context.warn(message)
+
+
+def _lines(corpora: Sequence[Corpus], side: TextSide | Literal["both"], exponent: float | None) -> Iterator[str]:
+    if side != "both":
+        return training_lines(side, *corpora)
+    if exponent is None:
+        return chain.from_iterable(chain.from_iterable(training_texts(*corpora).values()))
+    texts = training_texts_by_language(*corpora)
+    # The keys are indices because the sampling order depends on the keys.
+    lines = {str(index): partial(chain.from_iterable, parts) for index, parts in enumerate(texts.values())}
+    sizes = {str(index): sum(map(len, parts)) for index, parts in enumerate(texts.values())}
+    return balanced(lines, sizes, exponent, sum(sizes.values()))
+
+
+def _characters(lines: Iterator[str]) -> int:
+    return sum(map(len, lines))
+
+
+def _copies(sizes: Sequence[int]) -> list[int]:
+    """How often to repeat each text, so that all are about equally large."""
+    return [max(1, round(max(sizes) / max(1, size))) for size in sizes]

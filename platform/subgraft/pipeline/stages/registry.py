@@ -1,0 +1,98 @@
+"""All stages."""
+
+from __future__ import annotations
+
+from subgraft.pipeline.stages.allocations import (
+    AllocationReportStage,
+    AllocationStage,
+    CapacityStage,
+    CurveStage,
+    JointVocabularyStage,
+)
+from subgraft.pipeline.stages.corpora import BackTranslatedStage, CopiedStage, CorpusStage, ReversedStage, TextStage
+from subgraft.pipeline.stages.embeddings import (
+    AttentionInfluenceStage,
+    GeneratorStage,
+    ImportedNetworkStage,
+    LikelihoodMatchingStage,
+    NetworkStage,
+    TokenDistillationStage,
+    VocadtStage,
+)
+from subgraft.pipeline.stages.evaluation import (
+    EvaluateStage,
+    IntrinsicStage,
+    LikelihoodStage,
+    ReportStage,
+    SeenPairsStage,
+)
+from subgraft.pipeline.stages.models import (
+    AssembleStage,
+    BuildStage,
+    CheckpointStage,
+    ConditionStage,
+    ContextStage,
+    EntityStage,
+    SavedWeightsStage,
+    SourceEncoderStage,
+    TransferStage,
+)
+from subgraft.pipeline.stages.stage import Stage
+from subgraft.pipeline.stages.training import (
+    EmbeddingWarmupStage,
+    FinetuneStage,
+    MultitaskStage,
+    PretrainStage,
+    UnsupervisedStage,
+)
+from subgraft.pipeline.stages.vocabularies import (
+    AdaptedVocabularyStage,
+    GapStage,
+    ImportedVocabularyStage,
+    StaticEmbeddingsStage,
+    VocabularyStage,
+)
+
+STAGES: tuple[type[Stage], ...] = (
+    CorpusStage,
+    TextStage,
+    CopiedStage,
+    ReversedStage,
+    BackTranslatedStage,
+    VocabularyStage,
+    AdaptedVocabularyStage,
+    GapStage,
+    CheckpointStage,
+    BuildStage,
+    PretrainStage,
+    SavedWeightsStage,
+    AssembleStage,
+    GeneratorStage,
+    NetworkStage,
+    ImportedNetworkStage,
+    StaticEmbeddingsStage,
+    TokenDistillationStage,
+    AttentionInfluenceStage,
+    LikelihoodMatchingStage,
+    VocadtStage,
+    TransferStage,
+    EmbeddingWarmupStage,
+    SourceEncoderStage,
+    ContextStage,
+    ConditionStage,
+    IntrinsicStage,
+    MultitaskStage,
+    FinetuneStage,
+    UnsupervisedStage,
+    EvaluateStage,
+    LikelihoodStage,
+    SeenPairsStage,
+    ImportedVocabularyStage,
+    EntityStage,
+    CurveStage,
+    AllocationStage,
+    JointVocabularyStage,
+    CapacityStage,
+    AllocationReportStage,
+    ReportStage,
+)
