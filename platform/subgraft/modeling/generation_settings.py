@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""Published generation settings without those that transformers rejects, which are reported.
+"""Published generation settings: without those that transformers rejects, which are reported, and with new token ids.
 
 transformers refuses to load some combinations. It only warns about others, but refuses to save them after any change,
 such as new ids of special tokens.
@@ -166,3 +166,56 @@ def _reason(message: str, name: str) -> str:
 
 def _shorten(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
+
+
+# Returns the new id of a token, None if it has none. Its second argument is the role that a setting's name states.
+NewId = Callable[[int, str], int | None]
+# Settings with token ids, next to those named `…_token_id`: lists of ids, of sequences of ids, or of pairs.
+_LISTS = ("suppress_tokens", "begin_suppress_tokens", "bad_words_ids", "force_words_ids")
+_BIAS, _POSITIONS = "sequence_bias", "forced_decoder_ids"
+# Ids of another vocabulary than the decoder's, which new embeddings bring along.
+_OF_SOURCE = ("encoder_", "source_")
+
+
+def with_new_ids(settings: Mapping[str, Any], new_id: NewId) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """The settings of a model or of its generation that name token ids, with new ids; and the items that have none."""
+    values: dict[str, Any] = {}
+    lost: dict[str, list[Any]] = {}
+    for name, value in settings.items():
+        if value is None or name.startswith(_OF_SOURCE):
+            continue
+        if name.endswith("_token_id"):
+            role = "bos" if name.startswith("decoder_start") else name.removesuffix("_token_id").rpartition("_")[2]
+            # Early Llama checkpoints represent a missing token by -1.
+            items = [item for item in (value if isinstance(value, list) else [value]) if item >= 0]
+            new: list[Any] = [new_id(item, role) for item in items]
+            existing = list(dict.fromkeys(item for item in new if item is not None))
+            values[name] = existing if isinstance(value, list) and existing else next(iter(existing), None)
+        elif name in (*_LISTS, _POSITIONS, _BIAS):
+            items = [list(pair) for pair in value.items()] if isinstance(value, dict) else list(value)
+            new = [_renumbered(name, item, new_id) for item in items]
+            existing = [item for item in new if item is not None]
+            values[name] = (dict(existing) if isinstance(value, dict) else existing) or None
+        else:
+            continue
+        if missing := [item for item, known in zip(items, new, strict=True) if known is None]:
+            lost[name] = missing
+    return values, lost
+
+
+def _renumbered(name: str, item: Any, new_id: NewId) -> Any:
+    """An item of a list with new ids; None if a token has none."""
+    if isinstance(item, int):
+        return new_id(item, "")
+    if name == _BIAS:
+        sequence, bias = item
+        if isinstance(sequence, str):  # transformers saves a tuple so
+            sequence = tuple(map(int, re.findall(r"\d+", sequence)))
+        ids = _renumbered("", sequence, new_id)
+        return None if ids is None else [tuple(ids) if isinstance(sequence, tuple) else ids, bias]
+    if name == _POSITIONS:
+        position, token = item
+        new = None if token is None else new_id(token, "")
+        return None if new is None and token is not None else [position, new]
+    parts = [_renumbered(name, part, new_id) for part in item]
+    return None if None in parts else parts

@@ -1,68 +1,93 @@
-"""Translates the token ids in a model's configuration to a new vocabulary, by role and language code."""
+"""Translates the token ids in a model's configuration to a new vocabulary, by role, language code and entry."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
-from subgraft.modeling.families import BEFORE_SOURCE
+from subgraft.modeling.families import BEFORE_SOURCE, family_of
+from subgraft.modeling.generation_settings import with_new_ids
+from subgraft.modeling.sides import side_config
+from subgraft.subwords.vocabulary.alignment import NEW, align
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-# The settings, and the role that each prefers if a token has several (GPT-2's is beginning, end and unknown at once).
-_ROLE_OF_SETTING = {
-    "pad_token_id": "pad",
-    "bos_token_id": "bos",
-    "eos_token_id": "eos",
-    "decoder_start_token_id": "bos",
-    "forced_bos_token_id": "bos",
-    "forced_eos_token_id": "eos",
-}
-_LISTS = ("bad_words_ids", "suppress_tokens", "begin_suppress_tokens")
+# Where settings are: the model's configuration, that of a side which has one, or the generation configuration.
+Place = Literal["config", "encoder", "decoder", "generation_config"]
+# Settings without which a model cannot be used: a new vocabulary must have their tokens.
+_REQUIRED = (
+    "pad_token_id",
+    "bos_token_id",
+    "eos_token_id",
+    "decoder_start_token_id",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+)
 
 
 @dataclass(frozen=True)
 class TokenIds:
-    """New values for the model's configuration and its generation configuration.
+    """New values for a model's settings.
 
-    dropped: generation settings about ordinary tokens that the new vocabulary lacks.
+    Attributes:
+        values: New values of settings, by place.
+        dropped: Settings about tokens that the new vocabulary lacks.
     """
 
-    model: dict[str, Any]
-    generation: dict[str, Any]
-    dropped: tuple[str, ...]
+    values: Mapping[Place, Mapping[str, Any]]
+    dropped: tuple[str, ...] = ()
 
     @property
     def padding(self) -> int | None:
         """The padding id of the configuration, if it has one."""
-        padding: int | None = self.model.get("pad_token_id")
+        padding: int | None = self.values.get("config", {}).get("pad_token_id")
         return padding
 
     def apply(self, model: PreTrainedModel) -> None:
-        for settings, values in zip(_configurations(model), (self.model, self.generation), strict=True):
-            for name, value in values.items():
+        for place, _, settings in _places(model):
+            for name, value in self.values.get(place, {}).items():
                 setattr(settings, name, value)
 
 
-def _configurations(model: PreTrainedModel) -> tuple[Any, Any]:
-    """The model's configuration, and its generation configuration if it generates text."""
-    return model.config, getattr(model, "generation_config", None)
+def translate_token_ids(
+    model: PreTrainedModel, source: Mapping[SideName, Tokenizer], target: Mapping[SideName, Tokenizer]
+) -> TokenIds:
+    """The token ids of a model's settings in the new vocabularies of its sides; the model is not changed.
 
-
-def translate_token_ids(model: PreTrainedModel, source: Tokenizer, target: Tokenizer) -> TokenIds:
-    """The decoder's token ids in the target vocabulary; the model is not changed.
-
-    Raises UserError with all missing tokens if the target lacks a token that the model uses.
+    Ids in the configuration of an encoder are in its vocabulary, all others in the decoder's. Raises UserError with all
+    missing tokens if a new vocabulary lacks a token that the model uses.
     """
-    translation = _Translation(source, target)
-    values = [translation.settings(settings) for settings in _configurations(model)]
-    written = [code for code in source.languages if not code.startswith(BEFORE_SOURCE)]
-    _require_none_missing(translation.missing + _missing_languages(written, target), "decoder")
-    return TokenIds(values[0], values[1], tuple(dict.fromkeys(translation.dropped)))
+    values: dict[Place, Mapping[str, Any]] = {}
+    dropped: list[str] = []
+    missing: list[str] = []
+    for place, side, settings in _places(model):
+        if side in target:
+            translation = _Translation(source[side], target[side])
+            values[place], lost = with_new_ids(vars(settings), translation.new_id)
+            for name, items in lost.items():
+                if side == "decoder" and name in _REQUIRED and values[place][name] is None:
+                    missing.append(translation.describe(items[0], name))
+                else:
+                    dropped += [f"{name}: {translation.spell(item)}" for item in items]
+    if "decoder" in target:
+        written = [code for code in source["decoder"].languages if not code.startswith(BEFORE_SOURCE)]
+        _require_none_missing(missing + _missing_languages(written, target["decoder"]), "decoder")
+    return TokenIds(values, tuple(dict.fromkeys(dropped)))
+
+
+def _places(model: PreTrainedModel) -> Iterator[tuple[Place, SideName, Any]]:
+    """All settings with token ids, and the side whose vocabulary they are in."""
+    yield "config", "decoder", model.config
+    for name in family_of(model).sides:
+        if (config := side_config(model, name)) is not model.config:
+            yield name, name, config
+    if (generation := getattr(model, "generation_config", None)) is not None:
+        yield "generation_config", "decoder", generation
 
 
 def check_encoder_roles(source: Tokenizer, target: Tokenizer) -> None:
@@ -85,67 +110,40 @@ def _require_none_missing(missing: list[str], side: SideName) -> None:
 
 
 class _Translation:
-    """Translates ids and collects those without a counterpart."""
+    """New ids of a vocabulary's tokens."""
 
     def __init__(self, source: Tokenizer, target: Tokenizer) -> None:
         self._source = source
         self._target = target
-        self._special = {target.pieces[i]: i for i in target.special_ids}
-        self.missing: list[str] = []
-        self.dropped: list[str] = []
 
-    def settings(self, settings: Any) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        for name, role in _ROLE_OF_SETTING.items():
-            value = getattr(settings, name, None)
-            if isinstance(value, list):
-                values[name] = self._end_tokens(name, value, role)
-            elif value is not None and value < 0:  # early Llama checkpoints represent a missing token by -1
-                values[name] = None
-            elif value is not None:
-                values[name] = self._required(value, role)
-        for name in _LISTS:
-            if getattr(settings, name, None) is not None:
-                values[name] = self._token_list(name, getattr(settings, name)) or None
-        return values
-
-    def _end_tokens(self, name: str, tokens: list[int], role: str) -> list[int | None]:
-        """The ids of a list, for example of several end tokens; at least one must exist."""
-        new_ids = {token: self._translate(token, role) for token in tokens}
-        existing: list[int | None] = list(dict.fromkeys(known for known in new_ids.values() if known is not None))
-        self.dropped += [f"{name}: {token}" for token, known in new_ids.items() if known is None and existing]
-        return existing or [self._required(tokens[0], role)]
-
-    def _required(self, token: int, role: str) -> int | None:
-        new_id = self._translate(token, role)
-        if new_id is None:
-            roles = [name for name, known in self._source.special.items() if known == token]
-            codes = [code for code, known in self._source.languages.items() if known == token]
-            self.missing.append(" or ".join(roles or codes) or f"{role} (id {token} of the model's vocabulary)")
-        return new_id
-
-    def _token_list(self, name: str, tokens: list[Any]) -> list[Any]:
-        mapped: list[Any] = []
-        for item in tokens:
-            inner = item if isinstance(item, list) else [item]
-            new_ids = [self._translate(token, "") for token in inner]
-            if None in new_ids:
-                self.dropped.append(f"{name}: {item}")
-            else:
-                mapped.append(new_ids if isinstance(item, list) else new_ids[0])
-        return mapped
-
-    def _translate(self, token: int, preferred: str) -> int | None:
-        """The target's id for a source id: by role (the preferred one first), by language code, or by spelling."""
+    def new_id(self, token: int, preferred: str) -> int | None:
+        """The target's id of a source id: by role, the preferred one first, or of the token that copies its row."""
         source, target = self._source, self._target
         roles = [role for role, known in source.special.items() if known == token]
+        # GPT-2's end is its beginning and unknown token at once.
         for role in sorted(roles, key=lambda role: role != preferred):
             if role in target.special:
                 return target.special[role]
-        for code, known in source.languages.items():
-            if known == token and code in target.languages:
-                return target.languages[code]
-        if not roles and token in source.special_ids and source.pieces[token] in self._special:
-            return self._special[source.pieces[token]]
-        entry = source.entries[token] if 0 <= token < len(source) else None
-        return None if entry is None else target.ids.get(entry)
+        return None if roles else self._copies.get(token)
+
+    @cached_property
+    def _copies(self) -> Mapping[int, int]:
+        """The first target id that copies each source id's row: by entry, code or spelling."""
+        origins = align(self._source, self._target).origins.tolist()
+        return {origin: token for token, origin in reversed(list(enumerate(origins))) if origin != NEW}
+
+    def describe(self, token: int, setting: str) -> str:
+        """A missing token by its role or language."""
+        roles = [name for name, known in self._source.special.items() if known == token]
+        codes = [code for code, known in self._source.languages.items() if known == token]
+        role = setting.removesuffix("_token_id")
+        return " or ".join(roles or codes) or f"{role} (id {token} of the model's vocabulary)"
+
+    def spell(self, item: Any) -> str:
+        """The pieces of a setting's item: of an id, of several, or of ids with a number."""
+        if isinstance(item, int):
+            known = 0 <= item < len(self._source)
+            return (self._source.pieces[item] if known else "") or str(item)
+        if isinstance(item, list | tuple):
+            return " ".join(map(self.spell, item))
+        return str(item)

@@ -134,7 +134,8 @@ def transplant(
     matrices = {name: graft.matrix for name, graft in grafts.items() if graft.matrix is not None}
     if "decoder" in target:
         tables["decoder"] = replace(tables["decoder"], padding_id=token_ids.padding)
-        reports["decoder"] = replace(reports["decoder"], dropped=token_ids.dropped)
+    last = "decoder" if "decoder" in reports else next(iter(reports))
+    reports[last] = replace(reports[last], dropped=token_ids.dropped)
     replaced = replace_tables(model, tables)
     token_ids.apply(replaced)
     return Transplant(replaced, reports, matrices)
@@ -143,12 +144,10 @@ def transplant(
 def _token_ids(
     model: PreTrainedModel, source: Mapping[SideName, Tokenizer], target: Mapping[SideName, Tokenizer]
 ) -> TokenIds:
-    """The token ids of the configuration in the decoder's new vocabulary; empty if the decoder keeps its own."""
+    """The token ids of the model's settings in the new vocabularies."""
     if "encoder" in target:
         check_encoder_roles(source["encoder"], target["encoder"])
-    if "decoder" not in target:
-        return TokenIds({}, {}, ())
-    return translate_token_ids(model, source["decoder"], target["decoder"])
+    return translate_token_ids(model, source, target)
 
 
 def _are_same(first: Tokenizer, second: Tokenizer) -> bool:
