@@ -281,7 +281,10 @@ def nllb(directory: Path, legacy: bool = False) -> None:
     backend: Any = transformers.AutoTokenizer.from_pretrained(directory).backend_tokenizer
     codes = [tokenizers.AddedToken(code, special=True, normalized=False) for code in NLLB_CODES]
     backend.add_special_tokens(codes)
-    backend.save(str(directory / "tokenizer.json"))
+    content = json.loads(backend.to_str())
+    for piece, added in content["post_processor"]["special_tokens"].items():
+        added["ids"] = [backend.token_to_id(piece)]
+    _json(directory, tokenizer=content)
     _json(directory, special_tokens_map={"additional_special_tokens": NLLB_CODES})
     _m2m100(directory, _seen(directory) + 1, tokenizer_class="NllbTokenizer", max_length=200)
 
@@ -751,14 +754,15 @@ def modernbert(directory: Path) -> None:
     content = json.loads(byte_level(600, special, "qwen"))
     content["normalizer"] = {"type": "NFC"}
     ids = {token["content"]: token["id"] for token in content["added_tokens"]}
-    ends = ({"SpecialToken": {"id": piece, "type_id": 0}} for piece in ("[CLS]", "[SEP]"))
-    first, last = ends
+    first, last, end = (
+        {"SpecialToken": {"id": piece, "type_id": i}} for i, piece in ((0, "[CLS]"), (0, "[SEP]"), (1, "[SEP]"))
+    )
     known = {piece: {"id": piece, "ids": [ids[piece]], "tokens": [piece]} for piece in ("[CLS]", "[SEP]")}
     single = [first, {"Sequence": {"id": "A", "type_id": 0}}, last]
     content["post_processor"] = {
         "type": "TemplateProcessing",
         "single": single,
-        "pair": single,
+        "pair": [*single, {"Sequence": {"id": "B", "type_id": 1}}, end],
         "special_tokens": known,
     }
     size = _write_byte_level(directory, json.dumps(content, ensure_ascii=False), both=False)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from subgraft.base.errors import ArgumentError, UserError
+from subgraft.base.json_io import read_object
 from subgraft.config.settings_base import MAX_LOST_LINES, SENTENCEPIECE_KINDS, SideName
 from subgraft.embeddings.initialisers.registry import require_known
 from subgraft.embeddings.transplanting.transplant import Method
@@ -28,9 +30,9 @@ from subgraft.interfaces.api.vocabularies import Text, text_lines, warn_of_lost_
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.transformers import write_tokenizers
 from subgraft.modeling.families import family_of
-from subgraft.modeling.families.heads import is_headed
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.compute.transfer import transfer_bundle
+from subgraft.subwords.vocabulary.directory import SETTINGS_OF_MODELS
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learn import kind_like, learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
@@ -90,7 +92,6 @@ def graft(
             code already or gets none, or transformers has no tokenizer class for the result (two different
             vocabularies of one model).
     """
-    from tokenizers.processors import TemplateProcessing
     from transformers import AutoTokenizer
 
     one_of("mode", mode, get_args(Mode))
@@ -111,22 +112,14 @@ def graft(
         warn_of_lost_text(bundle.decoder, vocabulary, lines, max_lost_lines)
         sides = family_of(model).sides
         result = transfer_bundle(bundle, dict.fromkeys(sides, vocabulary), initialiser).bundle
-        result, loading = write_tokenizers(result, output, pair)
+        result, loading = write_tokenizers(result, output, pair, own_texts=True)
         if loading.tokenizer_code:
             raise UserError("transformers has no tokenizer class for this vocabulary", where="tokenizer")
         result.model.config.save_pretrained(output)  # which AutoTokenizer reads the class from
         loaded: Any = AutoTokenizer.from_pretrained(output, local_files_only=True, trust_remote_code=False)
-    if not _adds_beginning(tokenizer) and "encoder" not in sides and not is_headed(model):
-        loaded.backend_tokenizer.post_processor = TemplateProcessing(single="$A", special_tokens=[])
     grafted = result.model.to(model.device)  # type: ignore[arg-type]
     grafted.train(model.training)
     return Grafted(grafted, loaded)
-
-
-def _adds_beginning(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Whether texts get a token before them. An export adds one to every text of a decoder-only model."""
-    ids: list[int] = tokenizer("a")["input_ids"]
-    return bool(ids) and ids[0] in tokenizer.all_special_ids
 
 
 def _languages(tokenizer: PreTrainedTokenizerBase, languages: LanguagePair | None) -> Any:
@@ -144,6 +137,9 @@ def _tokenizers(
         raise ArgumentError("expected a model and a tokenizer of transformers", where="model")
     family_of(model)  # raises for an unsupported one, before anything is written
     tokenizer.save_pretrained(folder)
+    settings = folder / "tokenizer_config.json"  # transformers saves what was passed when it was loaded
+    live = {name: getattr(tokenizer, name) for name in SETTINGS_OF_MODELS if hasattr(tokenizer, name)}
+    settings.write_text(json.dumps(read_object(settings) | live), encoding="utf-8")
     model.config.save_pretrained(folder)
     tokenizers = load_tokenizers(folder)
     if len({side_tokenizer.fingerprint for side_tokenizer in tokenizers.values()}) > 1:

@@ -10,34 +10,37 @@ trust_remote_code only.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import tokenizers
 import torch
-from tokenizers.processors import TemplateProcessing
+from tokenizers.models import WordLevel
 from transformers import AutoTokenizer, PreTrainedModel
 
 from subgraft.base.errors import UserError
+from subgraft.base.limits import MAX_VOCABULARY_SIZE
+from subgraft.base.terminal_escaping import say
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.bundle import DEFAULT_MAX_LENGTH, Bundle
 from subgraft.modeling.exporting import two_vocabularies
 from subgraft.modeling.families import InputLayout, SequenceFormat, Tables, family_of
 from subgraft.modeling.families.heads import is_headed, kind_of_class, longest_input
+from subgraft.modeling.generation_settings import with_new_ids
 from subgraft.modeling.heads import AUTO_CLASSES, require_head_of_transformers
 from subgraft.modeling.hub import require_model
 from subgraft.modeling.inference.search import end_tokens
 from subgraft.modeling.load import save_without_tokenizers
 from subgraft.modeling.sides import replace_tables, shares_table, side
 from subgraft.modeling.tokenizers import languages_at
-from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE
+from subgraft.subwords.vocabulary.directory import GENERIC_CLASS
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.tokenizer_spec import select_tokens
+from subgraft.subwords.vocabulary.tokenizer_spec import replace_added, select_tokens
 
-_LISTS = ("bad_words_ids", "suppress_tokens", "begin_suppress_tokens")
 # Texts that different kinds of tokenizers segment differently: spaces, digits, accents, punctuation, scripts.
 _SAMPLES = ("A text, and  «another» – 12.5 %.", " naïve Straße 2024\tx", "don't I'LL 日本語 ½ e\u0301")
 
@@ -90,18 +93,27 @@ def export_transformers(model: Path | str, out: Path, languages: Languages | Non
     return loading._replace(model_code="auto_map" in config)
 
 
-def write_tokenizers(bundle: Bundle, out: Path, languages: Languages | None) -> tuple[Bundle, Loading]:
+def write_tokenizers(
+    bundle: Bundle, out: Path, languages: Languages | None, *, own_texts: bool = False
+) -> tuple[Bundle, Loading]:
     """Write tokenizers for transformers, and set the model's generation settings to what `generate` needs.
 
     Returns the model with the token ids of its published layout, and how transformers loads it. Consumes the bundle.
+
+    own_texts: Whether a decoder's tokenizer adds the special tokens that it adds already, not those that `generate`
+    puts before a text.
     """
     if is_headed(bundle.model):
-        _write_for_head(bundle, out, languages)
+        layout = bundle.input_layout(languages)
+        texts = _Texts(layout, pairs=True, own=own_texts and "encoder" not in bundle.tokenizers)
+        padding = bundle.model.config.pad_token_id
+        roles = {} if padding is None else {"pad_token": bundle.encoder.pieces[padding]}
+        _write(texts.added_by(bundle.encoder), bundle.encoder, out, _settings(bundle, layout) | roles)
         return bundle, Loading(_auto_class(bundle), model_code=False, tokenizer_code=False)
     bundle = renumbered(bundle)
     form = bundle.sequence_format(languages)
     _set_generation(bundle, form)
-    code, prompt = _save_tokenizers(bundle, form, out, languages)
+    code, prompt = _save_tokenizers(bundle, form, out, languages, own_texts)
     return bundle, Loading(_auto_class(bundle), model_code=False, tokenizer_code=code, prompt=prompt)
 
 
@@ -117,23 +129,88 @@ def _auto_class(bundle: Bundle) -> str:
     return "AutoModelForSeq2SeqLM" if "encoder" in bundle.tokenizers else "AutoModelForCausalLM"
 
 
-def _write_for_head(bundle: Bundle, out: Path, languages: Languages | None) -> None:
-    """Write the tokenizer of a model with a classifying head: special tokens of texts and pairs, segments, padding."""
-    tokenizer, layout = bundle.encoder, bundle.input_layout(languages)
-    special_tokens = {tokenizer.pieces[token]: token for token in (*layout.begin, *layout.separator, *layout.end)}
-    begin, separator, end = ([tokenizer.pieces[i] for i in ids] for ids in (layout.begin, layout.separator, layout.end))
-    second = int(layout.segments)
-    single, pair = [*begin, "$A", *end], [*begin, "$A", *separator, f"$B:{second}", *(f"{p}:{second}" for p in end)]
-    if layout.last_segment:
-        single[-1] = pair[-1] = f"{end[-1]}:2"
-    backend: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(tokenizer.backend.to_str())
-    backend.post_processor = TemplateProcessing(single=single, pair=pair, special_tokens=list(special_tokens.items()))
-    padding = bundle.model.config.pad_token_id
-    inputs = ["input_ids", *(["token_type_ids"] if layout.segments else []), "attention_mask"]
-    padding_side = "left" if family_of(bundle.model).pads_left else "right"
-    settings: dict[str, Any] = {"model_input_names": inputs, "padding_side": padding_side}
-    settings |= {} if padding is None else {"pad_token": tokenizer.pieces[padding]}
-    _write(backend, tokenizer, out, settings | _limit(bundle))
+@dataclass(frozen=True)
+class _Texts:
+    """The special tokens that an exported tokenizer adds.
+
+    Attributes:
+        layout: Those around a text and around a pair.
+        pairs: Whether pairs must have them too; otherwise the tokenizer's own layout of pairs is retained.
+        own: Whether the tokenizer adds those that it adds already instead.
+    """
+
+    layout: InputLayout
+    pairs: bool = False
+    own: bool = False
+
+    def added_by(self, tokenizer: Tokenizer) -> tokenizers.Tokenizer:
+        """The tokenizer with a post-processor that adds them, if possible its own, which may also trim offsets."""
+        own = tokenizer.specification.get("post_processor")
+        for post_processor in (own, self._with_other_tokens(own, tokenizer)):
+            if self.own or (post_processor is not None and self._are_added_by(post_processor)):
+                break
+        else:
+            post_processor = self._template(tokenizer)
+            if trimming := _steps_without_tokens(own):
+                post_processor = {"type": "Sequence", "processors": [*trimming, post_processor]}
+        changed = {**tokenizer.specification, "post_processor": post_processor}
+        backend: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(json.dumps(changed, ensure_ascii=False))
+        return backend
+
+    def _are_added_by(self, post_processor: Any) -> bool:
+        """Whether a post-processor adds these tokens to a text, and to a pair if it must."""
+        text, pair = _processed(post_processor)
+        expected = self.layout.pair(*_TWO_TEXTS)
+        same_types = not self.layout.segments or pair.type_ids == expected.types
+        same_pairs = pair.ids == expected.ids and same_types
+        return text.ids == self.layout.single(_TWO_TEXTS[0]).ids and (same_pairs or not self.pairs)
+
+    def _with_other_tokens(self, post_processor: Any, tokenizer: Tokenizer) -> Any:
+        """The post-processor with this layout's tokens, such as another language's code, in place of as many others."""
+        if post_processor is None:
+            return None
+        ids, (first,) = _processed(post_processor)[0].ids, _TWO_TEXTS[0]
+        begin, end = ids[: ids.index(first)], ids[ids.index(first) + 1 :]
+        if (len(begin), len(end)) != (len(self.layout.begin), len(self.layout.end)):
+            return None
+        new = dict(zip((*begin, *end), (*self.layout.begin, *self.layout.end), strict=True))
+        return replace_added(post_processor, lambda piece, i: (tokenizer.pieces[new.get(i, i)], new.get(i, i)))
+
+    def _template(self, tokenizer: Tokenizer) -> dict[str, Any]:
+        layout, second = self.layout, int(self.layout.segments)
+
+        def tokens(ids: Sequence[int], segment: int = 0) -> list[dict[str, Any]]:
+            return [{"SpecialToken": {"id": tokenizer.pieces[i], "type_id": segment}} for i in ids]
+
+        def text(name: str, segment: int = 0) -> dict[str, Any]:
+            return {"Sequence": {"id": name, "type_id": segment}}
+
+        single = [*tokens(layout.begin), text("A"), *tokens(layout.end)]
+        pair = [*tokens(layout.begin), text("A"), *tokens(layout.separator)]
+        pair += [text("B", second), *tokens(layout.end, second)]
+        if layout.last_segment:
+            single[-1:] = pair[-1:] = tokens(layout.end[-1:], 2)
+        special = {tokenizer.pieces[i]: i for i in (*layout.begin, *layout.separator, *layout.end)}
+        named = {piece: {"id": piece, "ids": [i], "tokens": [piece]} for piece, i in special.items()}
+        return {"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": named}
+
+
+# Two texts of a token each, with ids that no special token has.
+_TWO_TEXTS = ([MAX_VOCABULARY_SIZE], [MAX_VOCABULARY_SIZE + 1])
+
+
+def _processed(post_processor: Any) -> tuple[tokenizers.Encoding, tokenizers.Encoding]:
+    """The first of two texts, and both as a pair, with what a post-processor adds."""
+    backend = tokenizers.Tokenizer(WordLevel({"a": _TWO_TEXTS[0][0], "b": _TWO_TEXTS[1][0]}, unk_token="a"))
+    specification = {**json.loads(backend.to_str()), "post_processor": post_processor}
+    backend = tokenizers.Tokenizer.from_str(json.dumps(specification))
+    return backend.encode("a"), backend.encode("a", "b")
+
+
+def _steps_without_tokens(post_processor: Any) -> list[Any]:
+    """The steps of a post-processor that add no tokens."""
+    steps = post_processor.get("processors", [post_processor]) if post_processor else []
+    return [step for step in steps if step["type"] == "ByteLevel"]
 
 
 def _require_same_pairs(bundle: Bundle, layout: InputLayout, out: Path) -> None:
@@ -156,8 +233,7 @@ def _set_generation(bundle: Bundle, form: SequenceFormat) -> None:
     settings.eos_token_id = list(ends) if len(ends) > 1 else ends[0]
     settings.pad_token_id = special.get("pad", special["eos"])
     settings.bos_token_id = special.get("bos", settings.bos_token_id)
-    settings.forced_eos_token_id = None
-    if bundle.max_positions < DEFAULT_MAX_LENGTH:
+    if bundle.max_positions < DEFAULT_MAX_LENGTH and settings.max_length is settings.max_new_tokens is None:
         settings.max_length = bundle.max_positions
     if "encoder" in bundle.tokenizers:
         settings.decoder_start_token_id = form.start
@@ -194,51 +270,62 @@ class _Written(NamedTuple):
     prompt: str = ""
 
 
-def _save_tokenizers(bundle: Bundle, form: SequenceFormat, out: Path, languages: Languages | None) -> _Written:
-    limit = _limit(bundle)
+def _save_tokenizers(
+    bundle: Bundle, form: SequenceFormat, out: Path, languages: Languages | None, own_texts: bool
+) -> _Written:
+    family, config = family_of(bundle.model), bundle.model.config.to_dict()
+    separator, longest = () if family.generates else family.separator(form.source_ending), bundle.max_positions
+    layout = InputLayout(form.source_beginning, separator, form.source_ending, family.has_segments(config), longest)
+    settings = _settings(bundle, layout)
     if "encoder" not in bundle.tokenizers:
-        _write(_with_special_tokens(bundle.decoder, (form.start,), ()), bundle.decoder, out, limit)
+        layout = InputLayout((form.start,), (form.start,), (), False, longest)
+        published = bundle.decoder.backend.post_processor is not None
+        if published and not own_texts and not bundle.decoder.backend.num_special_tokens_to_add(False):
+            piece = bundle.decoder.pieces[form.start]
+            say(
+                f"the exported tokenizer puts {piece} before texts, as `generate` does; the model's does not",
+                to=sys.stderr,
+            )
+        _write(_Texts(layout, own=own_texts).added_by(bundle.decoder), bundle.decoder, out, settings)
         return _Written(code=False)
     codes = {"source_lang": languages.source, "target_lang": languages.target} if languages else {}
-    if family_of(bundle.model).save_published_tokenizers(bundle.encoder, bundle.decoder, out, {**limit, **codes}):
+    native = {**bundle.encoder.settings, **settings, **codes}
+    if family.save_published_tokenizers(bundle.encoder, bundle.decoder, out, native):
         return _Written(code=False, prompt=" ".join(bundle.encoder.pieces[token] for token in form.source_beginning))
-    source = _with_special_tokens(bundle.encoder, form.source_beginning, form.source_ending)
+    source = _Texts(layout).added_by(bundle.encoder)
     if bundle.encoder.fingerprint == bundle.decoder.fingerprint:
-        _write(source, bundle.encoder, out, limit)
+        _write(source, bundle.encoder, out, settings)
         return _Written(code=False)
     beginning = () if form.target_beginning is None else (form.target_beginning,)
-    target = _with_special_tokens(bundle.decoder, beginning, form.target_ending)
+    target_layout = InputLayout(beginning, form.target_ending, form.target_ending, False, longest)
+    target = _Texts(target_layout).added_by(bundle.decoder)
     (out / two_vocabularies.TARGET_FILE).write_text(target.to_str(), encoding="utf-8")
     code = Path(two_vocabularies.__file__)
     (out / code.name).write_text(code.read_text(encoding="utf-8"), encoding="utf-8")
     named = {"tokenizer_class": two_vocabularies.TwoVocabularyTokenizer.__name__}
     named["auto_map"] = {"AutoTokenizer": [f"{code.stem}.{named['tokenizer_class']}", None]}  # type: ignore[assignment]
-    _write(source, bundle.encoder, out, limit | named)
+    _write(source, bundle.encoder, out, settings | named)
     return _Written(code=True)
 
 
-def _limit(bundle: Bundle) -> dict[str, int]:
-    longest = longest_input(bundle.model.config.to_dict()) or DEFAULT_MAX_LENGTH
-    limit = min(longest, bundle.max_positions)
-    return {"model_max_length": limit} if limit < DEFAULT_MAX_LENGTH else {}
-
-
-def _with_special_tokens(tokenizer: Tokenizer, beginning: Sequence[int], ending: Sequence[int]) -> tokenizers.Tokenizer:
-    """The tokenizer with a post-processor that adds these tokens around each text."""
-    wrapped: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(tokenizer.backend.to_str())
-    pieces = {tokenizer.pieces[token]: token for token in (*beginning, *ending)}
-    template = [*(tokenizer.pieces[t] for t in beginning), "$A", *(tokenizer.pieces[t] for t in ending)]
-    wrapped.post_processor = TemplateProcessing(single=template, special_tokens=list(pieces.items()))
-    return wrapped
+def _settings(bundle: Bundle, layout: InputLayout) -> dict[str, Any]:
+    """Settings of the model's that its tokenizer lacks, and the limit on the length of its input."""
+    own, family = bundle.encoder.settings, family_of(bundle.model)
+    settings: dict[str, Any] = {"padding_side": "left"} if family.pads_left else {}
+    if layout.segments and not family.generates:
+        settings["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
+    settings = {name: value for name, value in settings.items() if name not in own}
+    limits = [longest_input(bundle.model.config.to_dict()) or DEFAULT_MAX_LENGTH, bundle.max_positions]
+    if isinstance(stated := own.get("model_max_length"), int | float):
+        limits.append(int(stated))
+    return settings | ({"model_max_length": min(limits)} if min(limits) < DEFAULT_MAX_LENGTH else {})
 
 
 def _write(backend: tokenizers.Tokenizer, tokenizer: Tokenizer, out: Path, settings: Mapping[str, Any]) -> None:
     """Write tokenizer.json, and tokenizer_config.json with a class that uses tokenizer.json unchanged."""
-    roles = {f"{role}_token": tokenizer.pieces[token] for role, token in tokenizer.special.items()}
-    plain = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
-    plain |= {name: value for name, value in tokenizer.config.items() if name == CHAT_TEMPLATE}
+    plain = {"clean_up_tokenization_spaces": False, **tokenizer.settings, "tokenizer_class": GENERIC_CLASS}
     (out / "tokenizer.json").write_text(backend.to_str(), encoding="utf-8")
-    config = json.dumps({**plain, **roles, **settings}, indent=2, ensure_ascii=False, sort_keys=True)
+    config = json.dumps({**plain, **tokenizer.roles, **settings}, indent=2, ensure_ascii=False, sort_keys=True)
     (out / "tokenizer_config.json").write_text(config + "\n", encoding="utf-8")
 
 
@@ -280,15 +367,9 @@ def _in_order(tokenizer: Tokenizer, order: Sequence[int]) -> Tokenizer:
 
 
 def _renumber_settings(settings: Any, order: Sequence[int]) -> None:
-    """Replace the decoder's token ids in a configuration, except padding ids, which the new embeddings have set."""
+    """Replace the decoder's token ids in a configuration, except the padding id, which the new embeddings have set."""
     new_ids = {old: new_id for new_id, old in enumerate(order)}
-    for name, value in list(vars(settings).items()):
-        is_token_id = name.endswith("_token_id") and name not in ("pad_token_id", "encoder_pad_token_id")
-        if is_token_id or name in _LISTS:
-            setattr(settings, name, _renumber(value, new_ids))
-
-
-def _renumber(value: Any, new: Mapping[int, int]) -> Any:
-    if isinstance(value, list):
-        return [_renumber(each, new) for each in value]
-    return new.get(value, value)
+    values, _ = with_new_ids(vars(settings), lambda token, role: new_ids.get(token, token))
+    for name, value in values.items():
+        if name != "pad_token_id":
+            setattr(settings, name, value)

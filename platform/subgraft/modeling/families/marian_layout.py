@@ -77,11 +77,11 @@ def save(encoder: Tokenizer, decoder: Tokenizer, directory: Path, settings: Mapp
     if separate:
         _write_json(directory / "target_vocab.json", _numbering(decoder))
     roles = {f"{role}_token": encoder.pieces[encoder.special[role]] for role in _common_roles(encoder, decoder)}
-    plain: dict[str, Any] = {"tokenizer_class": "MarianTokenizer"}
-    plain |= {"separate_vocabs": separate, "clean_up_tokenization_spaces": False}
+    plain = {"clean_up_tokenization_spaces": False, **settings}
+    own: dict[str, Any] = {"tokenizer_class": "MarianTokenizer", "separate_vocabs": separate}
     if symbols := _written_symbols(encoder):
-        plain["added_tokens_decoder"] = symbols
-    _write_json(directory / "tokenizer_config.json", {**plain, **roles, **settings})
+        own["added_tokens_decoder"] = symbols
+    _write_json(directory / "tokenizer_config.json", {**plain, **own, **roles})
     return True
 
 

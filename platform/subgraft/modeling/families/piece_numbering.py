@@ -9,7 +9,7 @@ from typing import Any
 
 from subgraft.base.errors import UserError
 from subgraft.base.json_io import object_in, read_bytes, read_object
-from subgraft.subwords.vocabulary.directory import Source
+from subgraft.subwords.vocabulary.directory import Source, reading_settings
 from subgraft.subwords.vocabulary.sentencepiece_model import convert
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_checks import as_user_error, require_few_pieces
@@ -42,7 +42,8 @@ def tokenizer_with_ids(
             tokens = {ids[piece]: {**token, "id": ids[piece]} for piece, token in added.items()}
             tokens |= _tokens_of_users(model.parent, ids)
             specification["added_tokens"] = [tokens[i] for i in sorted(tokens)]
-            return Tokenizer(Source(json.dumps(specification, ensure_ascii=False), config))
+            settings = reading_settings(object_in(model.parent / "tokenizer_config.json"), ids.keys())
+            return Tokenizer(Source(json.dumps(specification, ensure_ascii=False), {**settings, **config}))
     except UserError as error:
         what = f"this vocabulary cannot be read: {error.what}"
         raise UserError(what, where=str(model), hint=error.hint) from error

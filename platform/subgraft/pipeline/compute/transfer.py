@@ -6,11 +6,13 @@ Some are computed from static embeddings, which are trained before.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
+from subgraft.base.terminal_escaping import say
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.corpus import Corpus, training_lines
 from subgraft.embeddings.initialisers.donor_model import load_donor
@@ -89,7 +91,10 @@ class TransferResult(NamedTuple):
 
 def transfer_bundle(bundle: Bundle, target: Mapping[SideName, Tokenizer], method: Method) -> TransferResult:
     """Give sides of a model their target vocabularies. The model's modules are reused: do not use it afterwards."""
+    target = {side: tokenizer.for_model_of(bundle.tokenizers[side]) for side, tokenizer in target.items()}
     transplanted, reports, matrices = transplant(bundle.model, bundle.tokenizers, target, method)
+    if dropped := [setting for report in reports.values() for setting in report.dropped]:
+        say(f"left out, as the new vocabulary lacks their tokens: {'; '.join(dropped)}", to=sys.stderr)
     tokenizers = {**bundle.tokenizers, **target}
     result = Bundle.of_sides(transplanted, tokenizers)
     return TransferResult(result, reports, matrices)

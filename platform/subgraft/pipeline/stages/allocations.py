@@ -67,7 +67,7 @@ class JointVocabularyStage(Stage):
     """
 
     stage_name: ClassVar[str] = "joint-vocabulary"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
 
     kind: Literal["unigram", "bpe"]
     size: int

@@ -199,7 +199,7 @@ class TransferStage(Stage):
     """
 
     stage_name: ClassVar[str] = "transfer"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
 
     method: str
     sides: tuple[SideName, ...]

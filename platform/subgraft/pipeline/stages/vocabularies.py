@@ -32,7 +32,7 @@ class VocabularyStage(Stage):
     """
 
     stage_name: ClassVar[str] = "vocabulary"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
 
     side: Literal["source", "target", "both"]
     settings: VocabularySettings
@@ -61,7 +61,7 @@ class AdaptedVocabularyStage(Stage):
     """
 
     stage_name: ClassVar[str] = "adapted-vocabulary"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
 
     side: Literal["source", "target", "both"]
     model_side: SideName

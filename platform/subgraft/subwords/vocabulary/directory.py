@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from subgraft.base.errors import UserError
 from subgraft.base.files import folder_of, require_path
-from subgraft.base.json_io import read_bytes, read_object, read_text
+from subgraft.base.json_io import object_in, read_bytes, read_object, read_text
 from subgraft.subwords.vocabulary.sentencepiece_model import convert
 from subgraft.subwords.vocabulary.tokenizer_checks import as_user_error, require_few_pieces
 from subgraft.subwords.vocabulary.tokenizer_description import ROLES
@@ -28,16 +29,38 @@ _EXTERNAL_REFERENCES = frozenset(
     {"auto_map", "fast_tokenizer_files", "tokenizer_file", "vocab_file", "merges_file", "added_tokens_file"}
 )
 
+# Entries that describe the files or the class of a tokenizer, not how it reads text.
+_OF_CLASS = frozenset({"tokenizer_class", "added_tokens_decoder", "name_or_path", "special_tokens_map_file", "backend"})
+_ROLE_ENTRIES = frozenset(f"{role}_token" for role in ROLES)
+# Entries that list special tokens, which another vocabulary need not have.
+EXTRA_TOKENS = frozenset({"additional_special_tokens", "extra_special_tokens"})
+# Parameters of classes that list further special tokens in code.
+_LISTS_TOKENS = EXTRA_TOKENS | {"src_lang"}
+# What a class of transformers may set where the configuration does not.
+_CLASS_ATTRIBUTES = ("padding_side", "truncation_side", "model_input_names")
+# Settings that a model has with every vocabulary.
+SETTINGS_OF_MODELS = frozenset(
+    {*_CLASS_ATTRIBUTES, "model_max_length", "clean_up_tokenization_spaces", "split_special_tokens"}
+)
+# A class of transformers that uses tokenizer.json unchanged.
+GENERIC_CLASS = "PreTrainedTokenizerFast"
+
+_GENERIC_CLASSES = (GENERIC_CLASS, "TokenizersBackend", "PythonBackend", "MistralCommonBackend")
+
 _SUPPORTED = "Supported are tokenizer.json, SentencePiece models, vocab.txt, and vocab.json with merges.txt."
 
 
 @dataclass(frozen=True)
 class Source:
-    """The files of a tokenizer: tokenizer.json, tokenizer_config.json, and the SentencePiece model, if any."""
+    """The files of a tokenizer: tokenizer.json, tokenizer_config.json, and the SentencePiece model, if any.
+
+    model_type: Of the model in the same directory; transformers derives the tokenizer's class from it.
+    """
 
     tokenizer_json: str
     config: Mapping[str, Any]
     sentencepiece_model: bytes | None = None
+    model_type: str = ""
 
     def write(self, directory: Path) -> None:
         require_path(directory).mkdir(parents=True, exist_ok=True)
@@ -55,18 +78,22 @@ def read_directory(directory: Path) -> Source:
     config = _read_json(directory / "special_tokens_map.json") | _read_json(directory / "tokenizer_config.json")
     if (directory / CHAT_TEMPLATE_FILE).is_file():
         config[CHAT_TEMPLATE] = read_text(directory / CHAT_TEMPLATE_FILE)
+    model_config = object_in(directory / "config.json")
+    model_type = str(model_config.get("model_type", ""))
+    if isinstance(model_config.get("tokenizer_class"), str):
+        config.setdefault("tokenizer_class", model_config["tokenizer_class"])
     model = next((directory / name for name in MODEL_NAMES if (directory / name).is_file()), None)
     saved_model = directory / "sentencepiece.model"
     if (directory / "tokenizer.json").is_file():
         text = read_text(directory / "tokenizer.json")
-        return Source(text, config, read_bytes(saved_model) if saved_model.is_file() else None)
+        return Source(text, config, read_bytes(saved_model) if saved_model.is_file() else None, model_type)
     try:
         with as_user_error("in an unknown format"):
             if (directory / "config.json").is_file() or (directory / "tokenizer_config.json").is_file():
                 return _convert_by_transformers(directory, config)
             if model is not None:
                 content = read_bytes(model)
-                return Source(convert(content).to_str(), config, content)
+                return Source(convert(content).to_str(), config, content, model_type)
     except UserError as error:
         where = error.where or str(directory)
         raise UserError(f"this vocabulary cannot be read: {error.what}", where=where, hint=error.hint) from error
@@ -99,7 +126,8 @@ def _convert_by_transformers(directory: Path, config: Mapping[str, Any]) -> Sour
         raise _no_subwords_error(built, directory)
     roles = {f"{role}_token": getattr(built, f"{role}_token", None) for role in ROLES}
     role_tokens = {key: str(value) for key, value in roles.items() if value is not None}
-    return Source(backend.to_str(), {**config, **role_tokens})
+    of_class = {name: getattr(built, name) for name in _CLASS_ATTRIBUTES}
+    return Source(backend.to_str(), {**config, **of_class, **role_tokens})
 
 
 def _no_subwords_error(built: Any, directory: Path) -> UserError:
@@ -133,3 +161,60 @@ def _checked_files(directory: Path) -> dict[str, Path | str]:
                 require_few_pieces(content.count(b"\n"))
             files[path.name] = path
     return files
+
+
+def reading_settings(config: Mapping[str, Any], pieces: Collection[str]) -> dict[str, Any]:
+    """All that a configuration says but roles, class, files and code, for a vocabulary with these special tokens."""
+    settings: dict[str, Any] = {}
+    for name, value in config.items():
+        if name in EXTRA_TOKENS and isinstance(value, list | dict):
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            known = {key: token for key, token in items if _content(token) in pieces}
+            settings[name] = known if isinstance(value, dict) else list(known.values())
+        elif name not in _OF_CLASS | _EXTERNAL_REFERENCES | _ROLE_ENTRIES and not _is_missing(name, value, pieces):
+            settings[name] = value
+    return settings
+
+
+def _is_missing(name: str, value: Any, pieces: Collection[str]) -> bool:
+    """Whether an entry names a token, as image_token does and add_bos_token does not, that the vocabulary lacks."""
+    return name.endswith("_token") and isinstance(value, str | dict) and _content(value) not in pieces
+
+
+def _content(token: Any) -> Any:
+    return token.get("content") if isinstance(token, dict) else token
+
+
+def class_settings(
+    config: Mapping[str, Any], model_type: str, pieces: Collection[str], extra: Sequence[str]
+) -> dict[str, Any]:
+    """What the class that AutoTokenizer would load sets where the configuration does not.
+
+    Args:
+        config: The configuration.
+        model_type: That of the model.
+        pieces: The special tokens of the vocabulary; roles of others are left out.
+        extra: Those without a role, which classes such as NLLB's list in code.
+    """
+    named = config.get("tokenizer_class")
+    if named == GENERIC_CLASS or not (named or model_type):
+        return {}
+    from transformers import PreTrainedTokenizerBase
+    from transformers.models.auto import tokenization_auto as auto
+
+    registered = auto.TOKENIZER_MAPPING_NAMES.get(model_type)
+    # transformers ignores the named class of some models, whose published configurations are wrong.
+    ignored = registered in _GENERIC_CLASSES or not auto.MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS.isdisjoint(
+        [model_type]
+    )
+    try:
+        kind: Any = auto.tokenizer_class_from_name(str(registered if registered and ignored else named or registered))
+        values = {name: getattr(kind, name) for name in _CLASS_ATTRIBUTES}
+        parameters = inspect.signature(kind.__init__).parameters
+    except Exception:  # of any type, for a class whose library is not installed
+        return {}
+    settings = {name: value for name, value in values.items() if value != getattr(PreTrainedTokenizerBase, name)}
+    named_by_class = _ROLE_ENTRIES & parameters.keys() - config.keys()
+    defaults = {name: str(parameters[name].default) for name in sorted(named_by_class)}
+    settings |= {name: piece for name, piece in defaults.items() if piece in pieces}
+    return settings | ({"extra_special_tokens": [*extra]} if extra and not _LISTS_TOKENS.isdisjoint(parameters) else {})

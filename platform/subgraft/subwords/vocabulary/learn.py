@@ -65,8 +65,8 @@ def learn(
             byte_fallback written in bytes.
         byte_fallback: Add the 256 bytes (unigram and bpe; byte-level-bpe always has them).
         mask, languages: Append a mask token, and these language codes or other special tokens.
-        like: A vocabulary to fit the model of: its special tokens, language codes and user-defined symbols, and what it
-            does to text before cutting it, are adopted.
+        like: A vocabulary to fit the model of: its special tokens, language codes and user-defined symbols, what it
+            does to text before cutting it, and its settings are adopted.
         words: User-defined symbols, which are single tokens and part of `size`.
         normalization: SentencePiece's table of characters, in place of the normalisation of `like`. Without either,
             nmt_nfkc for unigram and bpe, none for byte-level-bpe, BERT's for wordpiece.
@@ -129,9 +129,11 @@ def learn(
             add_words(backend, words)
         missing = size - int(backend.get_vocab_size())
         if not missing or not has_symbols:
-            model = model if treatment.is_of_sentencepiece else None
-            return Tokenizer(Source(backend.to_str(), special.config, model))
+            break
         total += missing  # symbols that are learnt pieces as well
+    model = model if treatment.is_of_sentencepiece else None
+    learnt = Tokenizer(Source(backend.to_str(), special.config, model))
+    return learnt if like is None else learnt.for_model_of(like)
 
 
 def kind_like(tokenizer: Tokenizer) -> VocabularyKind:

@@ -9,7 +9,7 @@ from typing import Any
 import tokenizers
 from tokenizers import AddedToken
 
-from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE
+from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE, GENERIC_CLASS
 from subgraft.subwords.vocabulary.symbols import PLACEHOLDER
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -57,7 +57,7 @@ class SpecialTokens:
     def config(self) -> dict[str, Any]:
         """The contents of tokenizer_config.json."""
         roles = {f"{role}_token": piece for role, piece in self.spelling.items()}
-        plain = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+        plain = {"tokenizer_class": GENERIC_CLASS, "clean_up_tokenization_spaces": False}
         return {**plain, **roles, **self.template}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,18 +21,29 @@ from tokenizers import AddedToken
 
 from subgraft.base.errors import UserError
 from subgraft.base.json_io import parse_user_object
-from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE, Source, read_directory
+from subgraft.base.terminal_escaping import say
+from subgraft.subwords.vocabulary.directory import (
+    CHAT_TEMPLATE,
+    EXTRA_TOKENS,
+    GENERIC_CLASS,
+    SETTINGS_OF_MODELS,
+    Source,
+    class_settings,
+    read_directory,
+    reading_settings,
+)
 from subgraft.subwords.vocabulary.entry import BYTE_OF_CHARACTER, Entry, Mark, parse_piece, symbol_entry
 from subgraft.subwords.vocabulary.growth import Guard, require_quick_patterns
 from subgraft.subwords.vocabulary.segmenters import Segmenters
 from subgraft.subwords.vocabulary.tokenizer_checks import as_user_error, require_sound
 from subgraft.subwords.vocabulary.tokenizer_description import (
+    SUBSTITUTES,
     describe,
     language_codes,
     named_special,
     special_roles,
 )
-from subgraft.subwords.vocabulary.tokenizer_spec import Specification, hide_tokens
+from subgraft.subwords.vocabulary.tokenizer_spec import Specification, hide_tokens, replace_added
 
 if TYPE_CHECKING:
     from subgraft.subwords.vocabulary.sentencepiece_cuts import SentencePieceCuts
@@ -202,7 +214,7 @@ class Tokenizer:
         removed = frozenset(entries)
         removed_ids = {i for i, entry in enumerate(self.entries) if entry in removed}
         reduced = hide_tokens(json.loads(self._source.tokenizer_json), removed_ids)
-        return Tokenizer(Source(json.dumps(reduced), self._source.config))
+        return Tokenizer(replace(self._source, tokenizer_json=json.dumps(reduced), sentencepiece_model=None))
 
     @property
     def specification(self) -> Specification:
@@ -214,12 +226,83 @@ class Tokenizer:
         """A tokenizer of another specification with this one's special tokens, by role and spelling.
 
         The configuration names transformers' generic class, because some published classes rebuild their vocabulary by
-        their own rules. Roles, which such classes define in code, are written explicitly; ids are not.
+        their own rules. Roles and settings, which such classes define in code, are written explicitly; ids are not.
         """
-        config = {key: value for key, value in self.config.items() if key not in ("added_tokens_decoder", "auto_map")}
-        config |= {f"{role}_token": self.pieces[i] for role, i in self.special.items()}
-        config |= {"tokenizer_class": "PreTrainedTokenizerFast"}
+        config = {**self.settings, **self.roles, "tokenizer_class": GENERIC_CLASS}
         return Tokenizer(Source(json.dumps(specification), config))
+
+    @cached_property
+    def settings(self) -> Mapping[str, Any]:
+        """What the configuration, and the class that it names, set on reading and writing text, without roles."""
+        if "auto_map" in self.config:
+            say("tokenizer_config.json: auto_map left out, because it names code", to=sys.stderr)
+        of_class = {name: value for name, value in self._class_settings.items() if not name.endswith("_token")}
+        stated = reading_settings(self.config, self._special_pieces)
+        if not EXTRA_TOKENS.isdisjoint(stated):
+            of_class.pop("extra_special_tokens", None)
+        return {**of_class, **stated}
+
+    @cached_property
+    def roles(self) -> Mapping[str, str]:
+        """The entries of tokenizer_config.json for special tokens: its class's, and this vocabulary's."""
+        of_class = {name: value for name, value in self._class_settings.items() if name.endswith("_token")}
+        own = {f"{role}_token": self.pieces[i] for role, i in self.special.items()}
+        for role, substitute in SUBSTITUTES.items():  # which readers of the file need not know
+            if f"{role}_token" not in self.config and self.special.get(role) == self.special.get(substitute):
+                own.pop(f"{role}_token", None)
+        return {**of_class, **own}
+
+    @cached_property
+    def _class_settings(self) -> Mapping[str, Any]:
+        added, roles = self.backend.get_added_tokens_decoder(), self.special.values()
+        extra = [token.content for i, token in sorted(added.items()) if token.special and i not in roles]
+        return class_settings(self.config, self._source.model_type, self._special_pieces, extra)
+
+    def for_model_of(self, own: Tokenizer) -> Tokenizer:
+        """This vocabulary for the model whose own tokenizer is `own`.
+
+        It gets that tokenizer's settings, except the template of conversations; its own have precedence unless they
+        are the model's, such as the side of padding. If it adds no special tokens to texts and pairs, it gets the
+        post-processor, with its tokens of the same roles.
+        """
+        inherited = reading_settings(own.settings, self._special_pieces)
+        inherited.pop(CHAT_TEMPLATE, None)
+        stated = {name: value for name, value in self.config.items() if name not in SETTINGS_OF_MODELS}
+        of_model = {name: value for name, value in inherited.items() if name in SETTINGS_OF_MODELS}
+        config = {**inherited, **stated, **of_model}
+        post_processor = self._post_processor_of(own)
+        if post_processor is None and config == self.config:
+            return self
+        text = self._source.tokenizer_json
+        if post_processor is not None:
+            text = json.dumps({**json.loads(text), "post_processor": post_processor}, ensure_ascii=False)
+        return Tokenizer(replace(self._source, tokenizer_json=text, config=config))
+
+    @property
+    def _special_pieces(self) -> frozenset[str]:
+        return frozenset(self.pieces[i] for i in self.special_ids)
+
+    @property
+    def _adds_tokens(self) -> bool:
+        added: int = self.backend.num_special_tokens_to_add(True)
+        return added > 0
+
+    def _post_processor_of(self, other: Tokenizer) -> Any:
+        """Another tokenizer's post-processor with this one's tokens; None if this has one or lacks a token of it."""
+        trims_offsets = self.mark is other.mark and self.backend.post_processor is None
+        if self._adds_tokens or not (other._adds_tokens or trims_offsets):
+            return None
+        ids = {self.pieces[i]: i for i in sorted(self.special_ids, reverse=True)}
+
+        def own(piece: str, token: int) -> tuple[str, int]:
+            roles = [role for role, known in other.special.items() if known == token and role in self.special]
+            new = self.special[roles[0]] if roles else ids[piece]
+            return self.pieces[new], new
+
+        try:
+            return replace_added(other.specification["post_processor"], own)
+        except KeyError:
+            return None
 
     def __reduce__(self) -> tuple[type[Tokenizer], tuple[Source]]:
         return Tokenizer, (self._source,)

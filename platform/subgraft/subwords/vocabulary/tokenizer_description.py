@@ -17,6 +17,8 @@ LANGUAGE_CODE = re.compile(
     r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}|__[a-z]{2,3}__|>>[A-Za-z_]{2,16}<<|<2[a-z]{2,3}(?:_[A-Za-z]{2,4}){0,2}>"
 )
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+# Roles that another role's token has where they have none.
+SUBSTITUTES = {"bos": "cls", "eos": "sep"}
 # The conventional spellings of roles, for directories whose configuration leaves them to the tokenizer's class.
 CONVENTIONAL_SPELLINGS = {
     "bos": ("<s>", "<|endoftext|>"),
@@ -150,7 +152,7 @@ def special_roles(description: Description, config: Mapping[str, Any]) -> dict[s
             roles[role] = ids_of_role[0]
     if "unk" not in roles and description.unknown is not None:
         roles["unk"] = description.unknown
-    for role, substitute in (("bos", "cls"), ("eos", "sep")):
+    for role, substitute in SUBSTITUTES.items():
         if role not in roles and substitute in roles:
             roles[role] = roles[substitute]
     return roles

@@ -91,27 +91,46 @@ def _by_piece(model: Mapping[str, Any], names: Sequence[str]) -> Any:
     return changed
 
 
-def _renumber(part: Any, new_ids: Mapping[int, int]) -> Any:
-    """A post-processor with new ids: of `sep` and `cls` (piece and id), and of the special tokens of a template."""
+def _renumber(post_processor: Any, new_ids: Mapping[int, int]) -> Any:
+    """A post-processor with new ids. Raises UserError if one of its tokens was removed."""
+
+    def renumbered(piece: str, token: int) -> tuple[str, int]:
+        if token not in new_ids:
+            raise UserError(f"the vocabulary puts token {token} around texts, although it is not a special token")
+        return piece, new_ids[token]
+
+    return replace_added(post_processor, renumbered)
+
+
+def replace_added(part: Any, new: Callable[[str, int], tuple[str, int]]) -> Any:
+    """A post-processor that adds other tokens: those of `sep` and `cls`, and the special tokens of a template.
+
+    new: The piece and id in place of a piece and id.
+    """
     if isinstance(part, list):
-        return [_renumber(inner, new_ids) for inner in part]
+        return [replace_added(inner, new) for inner in part]
     if not isinstance(part, dict):
         return part
-    changed = {key: _renumber(value, new_ids) for key, value in part.items()}
+    changed = {key: replace_added(value, new) for key, value in part.items()}
     for key in ("sep", "cls"):
         if key in part:
-            piece, token = part[key]
-            changed[key] = [piece, _new_id(token, new_ids)]
+            changed[key] = list(new(*part[key]))
     if "ids" in part and "tokens" in part:
-        changed["ids"] = [_new_id(token, new_ids) for token in part["ids"]]
+        pairs = [new(piece, token) for piece, token in zip(part["tokens"], part["ids"], strict=True)]
+        changed["tokens"], changed["ids"] = [piece for piece, _ in pairs], [token for _, token in pairs]
+    if "special_tokens" in part:  # whose keys, in templates, some readers take for the tokens
+        names = {key: " ".join(entry["tokens"]) for key, entry in changed["special_tokens"].items()}
+        table = {names[key]: {**entry, "id": names[key]} for key, entry in changed["special_tokens"].items()}
+        changed |= {"special_tokens": table} | {key: _rename(part[key], names) for key in ("single", "pair")}
     return changed
 
 
-def _new_id(token: int, new_ids: Mapping[int, int]) -> int:
-    """The new id of a token that the post-processor adds. Raises UserError if the token was removed."""
-    if token not in new_ids:
-        raise UserError(f"the vocabulary puts token {token} around texts, although it is not a special token")
-    return new_ids[token]
+def _rename(template: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """A template with other names of its special tokens."""
+    return [
+        {kind: {**item, "id": names[item["id"]]} if kind == "SpecialToken" else item for kind, item in part.items()}
+        for part in template
+    ]
 
 
 def with_scores(specification: Specification, scored: Sequence[tuple[str, float]]) -> Specification:
