@@ -9,7 +9,7 @@ import pytest
 
 from subgraft.config.experiment import Experiment
 from subgraft.config.models import SETTINGS_OF_FAMILY
-from subgraft.config.presets import PRESETS, preset
+from subgraft.config.presets import PRESETS, preset, with_preset
 from subgraft.config.tasks import TASKS
 from subgraft.config.yaml_tree import parse
 
@@ -80,3 +80,17 @@ def test_preset_files_are_free_of_mistakes(name: str) -> None:
 def test_a_setting_takes_precedence_over_the_preset() -> None:
     finetuning = experiment(preset="gpu", finetune={"epochs": 3})["finetune"]
     assert finetuning["epochs"] == 3 and finetuning["batch_size"] == preset("gpu")["finetune"]["batch_size"]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_pretrained_language_model_is_finetuned_gently(name: str) -> None:
+    """Tasks of language models have settings of their own for checkpoints; translators have the preset's."""
+    checkpoint = {"checkpoint": "model", "objectives": ({"kind": "causal"},)}
+    continued = with_preset({**CONTINUED, "preset": name, "task": "continuation", "upstream": checkpoint})
+    wanted = TASKS["continuation"].checkpoint_defaults["finetune"]
+    assert wanted["label_smoothing"] == 0.0 and wanted["embedding_learning_rate"] is None
+    assert {key: continued["finetune"][key] for key in wanted} == dict(wanted)
+    own = {**CONTINUED, "preset": name, "task": "continuation", "upstream": checkpoint, "finetune": {"warmup_steps": 7}}
+    assert with_preset(own)["finetune"] == {**continued["finetune"], "warmup_steps": 7}
+    for settings in ({**CONTINUED, "task": "continuation"}, {**SETTINGS, "upstream": {"checkpoint": "model"}}):
+        assert "label_smoothing" not in with_preset({**settings, "preset": name})["finetune"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib.resources import files
+from itertools import chain
 from typing import Any, TypeAlias
 
 from subgraft.config.initialiser_registry import INITIALISERS, LEARNINGS
@@ -40,7 +41,6 @@ _ONLY_FOR: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "embedding_warmup_training": lambda system: bool(system.get("embedding_warmup")),
     "multitask_training": lambda system: bool(system.get("multitask")),
 }
-_OF_TASKS: Mapping[str, Groups] = {name: facts.defaults for name, facts in TASKS.items()}
 
 
 def with_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,11 +49,11 @@ def with_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
     Validation reports an unknown preset or task.
     """
     name, task = settings.get("preset", "small"), settings.get("task")
-    of_preset, of_task = (
-        preset(name) if name in PRESETS else {},
-        _OF_TASKS.get(task, {}) if isinstance(task, str) else {},
-    )
-    groups = {group: {**of_preset.get(group, {}), **of_task.get(group, {})} for group in (*of_preset, *of_task)}
+    sources = [preset(name) if name in PRESETS else {}, *_of_task(settings)]
+    groups = {
+        group: {key: value for source in sources for key, value in source.get(group, {}).items()}
+        for group in chain.from_iterable(sources)
+    }
     filled = dict(settings)
     for group, defaults in groups.items():
         if group in settings or group not in _ONLY_FOR or _has_system(settings, _ONLY_FOR[group]):
@@ -61,6 +61,16 @@ def with_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
             base = _for_family(defaults, own) if group == "model" else defaults
             filled[group] = {**base, **own} if isinstance(own, Mapping) else own
     return filled | _sides_of_labels(filled) if isinstance(task, str) and reads_labels(task) else filled
+
+
+def _of_task(settings: Mapping[str, Any]) -> list[Groups]:
+    """The defaults of the task, and further ones if the model is a checkpoint."""
+    task, upstream = settings.get("task"), settings.get("upstream")
+    facts = TASKS.get(task) if isinstance(task, str) else None
+    if facts is None:
+        return []
+    has_checkpoint = isinstance(upstream, Mapping) and upstream.get("checkpoint") is not None
+    return [facts.defaults, facts.checkpoint_defaults] if has_checkpoint else [facts.defaults]
 
 
 def _sides_of_labels(settings: Mapping[str, Any]) -> dict[str, Any]:
