@@ -91,7 +91,10 @@ class TransferResult(NamedTuple):
 
 def transfer_bundle(bundle: Bundle, target: Mapping[SideName, Tokenizer], method: Method) -> TransferResult:
     """Give sides of a model their target vocabularies. The model's modules are reused: do not use it afterwards."""
-    target = {side: tokenizer.for_model_of(bundle.tokenizers[side]) for side, tokenizer in target.items()}
+    target = {  # `transplant` refuses a side that the model lacks
+        side: tokenizer.for_model_of(bundle.tokenizers[side]) if side in bundle.tokenizers else tokenizer
+        for side, tokenizer in target.items()
+    }
     transplanted, reports, matrices = transplant(bundle.model, bundle.tokenizers, target, method)
     if dropped := [setting for report in reports.values() for setting in report.dropped]:
         say(f"left out, as the new vocabulary lacks their tokens: {'; '.join(dropped)}", to=sys.stderr)
