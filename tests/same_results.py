@@ -1,164 +1,331 @@
-"""What a version of the code makes, to the byte: fingerprints of all configurations, and small trainings of all kinds.
+"""What a version of the code makes, to the byte: the settings and steps of all configurations, the generated pages, and
+every file of a small experiment of each kind.
 
-    python tests/same_results.py record OUT.json     (some minutes on one core)
-    python tests/same_results.py compare BEFORE.json AFTER.json
+    python tests/same_results.py record OUT.json [--only NAME…]     (about ten minutes on one core)
+    python tests/same_results.py compare BEFORE.json AFTER.json     (exit code 1 if anything differs)
 
-Run both on one machine: other processors round otherwise. A step is found again by its experiment and its name.
+Run both on one machine: other processors round otherwise. Plans of configurations read the corpora of SUBGRAFT_DATA, by
+default those of `shared/data` in a folder above the checkout. Figures that no two runs share (seconds, speeds, memory,
+the commit) are overwritten by constants before anything reads them, so that whole reports are compared too. Plots are
+recorded as what they show, not as pixels: to draw them takes longer than all trainings.
+`tests/support/recorded_experiments.py` has the experiments.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
+import io
 import json
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+from unittest.mock import patch
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TQDM_DISABLE", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "docs"))
 
-from small_experiments import TINY, finish, written
-from subgraft.base.errors import SubgraftError
+from matplotlib.figure import Figure
+
+import reference
+from recorded_experiments import (
+    ALLOCATION,
+    ALLOCATIONS,
+    EXPERIMENTS,
+    NETWORK,
+    STAND_INS,
+    take_network,
+    write_inputs,
+)
+from subgraft.base.errors import SubgraftError, UserError
+from subgraft.config.allocation import Allocation
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
+from subgraft.config.runtime import Runtime
+from subgraft.experiments.allocation_session import AllocationPipeline, AllocationSession
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.orchestration.store.step import in_order, sha256_of
+from subgraft.experiments.search.space import grid, planned_trials, search_settings, template, trial_steps
+from subgraft.experiments.search.study import ask, study_of
+from subgraft.experiments.search.trial_results import TrialResult, Value
+from subgraft.interfaces.cli import main as subgraft
+from subgraft.orchestration.estimates.estimate import estimates
+from subgraft.orchestration.execution.plan import describe, make_plan
+from subgraft.orchestration.execution.worker import Job, perform
+from subgraft.orchestration.store.provenance import Provenance
+from subgraft.orchestration.store.record import RECORD, Record, content_digest, file_entries
+from subgraft.orchestration.store.step import Step, in_order
+from subgraft.orchestration.store.store import Store
 
-SHORT = ("pretrain.epochs=4", "generator_training={max_steps: 6, batch_size: 400, precision: fp32}")
-LEARNING = "{max_steps: 6, batch_size: 400, precision: fp32}"
-EXPERIMENTS: dict[str, tuple[str, ...]] = {
-    "translation": (
-        *SHORT,
-        f"token_distillation_training={LEARNING}",
-        "static_embeddings={dimensions: 8}",
-        "systems=[{name: plain, vocabulary: upstream}, {name: random, initialiser: random},"
-        " {name: mean, initialiser: mean},"
-        " {name: att, initialiser: att}, {name: patt+kd, initialiser: patt, kd_weight: 0.5},"
-        " {name: attached, initialiser: patt, kd_weight: 0.5, tie_to_sources: true},"
-        " {name: focus, initialiser: focus}, {name: token-distillation, initialiser: token-distillation},"
-        " {name: tables-first, initialiser: mean, embeddings_only_fraction: 0.5},"
-        " {name: sampled, vocabulary: upstream, pretraining: sampled},"
-        " {name: none, pretraining: none}]",
-        "finetune.embedding_learning_rate=0.01",
-        "evaluation.upstream_sentences=3",
-    ),
-    "likelihood-matching": (
-        *SHORT,
-        f"likelihood_matching_training={LEARNING}",
-        "systems=[{name: likelihood-matching, initialiser: likelihood-matching}]",
-    ),
-    "both-sides": (
-        *SHORT,
-        "sides=[encoder, decoder]",
-        "generator.resegmentation.match=downstream",
-        "generator.negatives=batch",
-        "systems=[{name: plain, vocabulary: upstream}, {name: patt+kd, initialiser: patt, kd_weight: 0.5}]",
-    ),
-    "mbart-translation": (*SHORT, "model.family=mbart"),
-    "denoising": (
-        *SHORT,
-        "model.family=mbart",
-        "upstream.objectives=[{kind: denoising}]",
-        "systems=[{name: plain, vocabulary: upstream}, {name: patt+kd, initialiser: patt, kd_weight: 0.5},"
-        " {name: sampled, vocabulary: upstream, pretraining: sampled}]",
-    ),
-    "masked": (
-        *SHORT,
-        "model={family: bert, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16}",
-        "upstream.objectives=[{kind: masked}]",
-        "upstream.vocabulary={kind: wordpiece, size: 100}",
-        "downstream.vocabulary={kind: wordpiece, size: 120}",
-        "systems=[{name: plain, vocabulary: upstream}, {name: patt+kd, initialiser: patt, kd_weight: 0.5}]",
-    ),
-}
+REPOSITORY = Path(__file__).resolve().parent.parent
+Entries = Iterator[tuple[str, Any]]
+"""Parts of a record: names, and JSON."""
+LINES_SHOWN = 12
 
 
-def fingerprints(repository: Path) -> dict[str, str]:
-    """Of every step of every configuration that can be planned here, by CONFIG/STEP."""
-    result: dict[str, str] = {}
-    for config in sorted((repository / "configs").glob("*.yaml")):
+def recordings(place: Path) -> dict[str, Callable[[], Entries]]:
+    """What can be recorded, by name. place: the folder of inputs, which then has the store too."""
+    return {
+        "pages": pages,
+        "configurations": partial(configurations, place),
+        **{name: partial(experiment, place, name) for name in EXPERIMENTS},
+        **{name: partial(allocation, place, name) for name in ALLOCATIONS},
+    }
+
+
+def pages() -> Entries:
+    """The JSON schema, and the generated pages of docs/."""
+    yield "schema", json.loads(_printed("schema"))
+    for name, page in reference.PAGES.items():
+        yield name, page().splitlines()
+
+
+def configurations(place: Path) -> Entries:
+    """Settings and plan of every configuration, or why there is no plan here."""
+    os.environ["SUBGRAFT_HOME"] = str(place / "empty")
+    mirrors = (folder / "shared" / "data" for folder in REPOSITORY.parents)
+    if mirror := next((folder for folder in mirrors if folder.is_dir()), None):
+        os.environ.setdefault("SUBGRAFT_DATA", str(mirror))
+    for config in sorted((REPOSITORY / "configs").glob("*.yaml")):
+        changes = [change.replace("FOLDER", str(place)) for change in STAND_INS.get(config.stem, ())]
+        is_allocation = "\ntotals:" in config.read_text(encoding="utf-8")
+        settings = load(config, Allocation if is_allocation else Experiment, changes).model_dump(mode="json")
+        yield f"{config.stem}/settings", settings
         try:
-            steps = in_order([Pipeline(load(config, Experiment, []), config.parent).report])
-        except SubgraftError as error:  # its text or model is absent, or an allocation has a pipeline of its own
-            print(f"{config.name} is left out: {error}", file=sys.stderr)
-            continue
-        result |= {f"{config.stem}/{step.stage.stage_name}/{step.name}": step.fingerprint for step in steps}
-    return result
+            if is_allocation:
+                plan = _allocation_plan(config)
+            else:
+                plan = json.loads(_printed("plan", str(config), *changes, "--json"))
+        except SubgraftError as error:
+            plan = {"refused": str(error)}
+        yield f"{config.stem}/plan", plan
 
 
-def results(place: Path) -> dict[str, dict[str, Any]]:
-    """The fingerprint, file digests and summary of every step of the small experiments."""
-    result: dict[str, dict[str, Any]] = {}
-    for name, changes in EXPERIMENTS.items():
-        folder = place / name
-        folder.mkdir()
-        pipeline, store = finish(written(folder, TINY), *changes)
-        for step in in_order([pipeline.report]):
-            record = store.find(step)
-            assert record is not None
-            result[f"{name}/{step.stage.stage_name}/{step.name}"] = {
-                "fingerprint": step.fingerprint,
-                "files": {entry.path: _digest(store.path(step) / entry.path, entry.sha256) for entry in record.files},
-                "summary": _timeless(record.summary),
-            }
-        print(name, "made", flush=True)
-    return result
+def _allocation_plan(config: Path) -> Any:
+    session = AllocationSession(load(config, Allocation, []), config.parent)
+    return {"steps": [describe(entry) for entry in session.plan().entries]}
 
 
-def _digest(path: Path, sha256: str) -> str:
-    """Of a file's content but for the time that things took; of a report nothing, as it shows that everywhere."""
-    if path.parent.name == "plots" or path.name.startswith(("report.", "table.")):
-        return "not compared"
-    if path.name.startswith(("curve", "evaluation")):
-        return sha256_of(_timeless(json.loads(path.read_text(encoding="utf-8"))))
-    return sha256
+def _printed(*words: str) -> str:
+    """The output of a command. Raises UserError with its message if it fails."""
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as errors:
+        code = subgraft(list(words))
+    if code:
+        raise UserError(errors.getvalue())
+    return out.getvalue()
 
 
-def _timeless(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        measured = ("speed", "peak_memory")
-        return {key: _timeless(inner) for key, inner in value.items() if "second" not in key and key not in measured}
-    return [_timeless(inner) for inner in value] if isinstance(value, list | tuple) else value
+def experiment(place: Path, name: str) -> Entries:
+    """Estimates of the trainings of an experiment, and every step; with a search, its trials as well."""
+    if name == NETWORK:
+        _train_network(place)
+    pipeline = planned(place, name)
+    yield from _estimated(pipeline, place)
+    yield from made([pipeline.report], place)
+    if pipeline.experiment.search is not None:
+        yield from _searched(pipeline, place)
 
 
-def compare(before: dict[str, Any], after: dict[str, Any]) -> None:
-    for what in ("fingerprints", "results"):
-        one, two = before[what], after[what]
-        gone, new = sorted(one.keys() - two.keys()), sorted(two.keys() - one.keys())
-        print(f"{what}: {len(one.keys() & two.keys())} in both; gone: {gone or 'none'}; new: {new or 'none'}")
-        for key in sorted(one.keys() & two.keys()):
-            if one[key] != two[key]:
-                print(f"  {key}: {_difference(one[key], two[key])}")
+def planned(place: Path, name: str) -> Pipeline:
+    """The steps of an experiment."""
+    return Pipeline(load(place / "config.yaml", Experiment, EXPERIMENTS[name]), place)
 
 
-def _difference(one: Any, two: Any) -> str:
-    if isinstance(one, str):
-        return f"{one[:12]} → {two[:12]}"
-    files = [
-        name for name in sorted({*one["files"], *two["files"]}) if one["files"].get(name) != two["files"].get(name)
-    ]
-    parts = [] if one["fingerprint"] == two["fingerprint"] else ["fingerprint"]
-    parts += [f"files {', '.join(files)}"] if files else []
-    parts += ["summary"] if one["summary"] != two["summary"] else []
-    return "; ".join(parts)
+def planned_allocation(place: Path, name: str) -> AllocationPipeline:
+    """The steps of an allocation."""
+    config = place / "allocation.yaml"
+    config.write_text(ALLOCATION, encoding="utf-8")
+    return AllocationPipeline(load(config, Allocation, ALLOCATIONS[name]), place)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("action", choices=("record", "compare"))
-    parser.add_argument("files", nargs="+", type=Path)
-    arguments = parser.parse_args()
-    if arguments.action == "compare":
-        compare(*(json.loads(path.read_text()) for path in arguments.files))
+def allocation(place: Path, name: str) -> Entries:
+    """Every step of an allocation."""
+    yield from made([planned_allocation(place, name).report], place)
+
+
+def _train_network(place: Path) -> None:
+    (steps,) = planned(place, "network").systems
+    assert steps.generator is not None
+    list(made([steps.generator], place))
+    take_network(Store(place / "home").path(steps.generator), place)
+
+
+def _estimated(pipeline: Pipeline, place: Path) -> Entries:
+    """What a plan foresees before anything is made, or how it fails."""
+    store = Store(place / "empty")
+    try:
+        foreseen = estimates(store, make_plan(store, [pipeline.report]), Runtime())
+    except TypeError as error:  # of an imported vocabulary
+        yield "estimates", {"failure": str(error)}
         return
-    repository = Path(__file__).resolve().parent.parent
-    with tempfile.TemporaryDirectory() as place:
-        recorded = {"fingerprints": fingerprints(repository), "results": results(Path(place))}
-    arguments.files[0].write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n")
+    for each in foreseen:
+        work = {"memory": each.memory, "exact": each.exact, "updates": each.workload.updates}
+        yield f"estimate/{each.step.name}", {"parameters": each.parameters._asdict(), **work}
+
+
+def _searched(pipeline: Pipeline, place: Path) -> Entries:
+    """The trials of a search, one after another in this process."""
+    search, system, store = search_settings(pipeline), template(pipeline), Store(place / "home")
+    points = grid(search.space, system) if search.sampler == "grid" else None
+    results: list[TrialResult] = []
+    for number in range(1, planned_trials(pipeline) + 1):
+        values: dict[str, Value] = points[number - 1] if points else ask(study_of(search, results), search, system)[1]
+        steps = trial_steps(pipeline, TrialResult(number, values))
+        yield from made(steps.targets, place)
+        objectives = steps.objectives(store)
+        results.append(TrialResult(number, values, "finished", objectives))
+        yield f"trial {number}", {"values": values, "objectives": objectives}
+
+
+def made(targets: Iterable[Step], place: Path) -> Entries:
+    """Make these steps and all that they need, and give the recipe, inputs, summary and files of each."""
+    store = Store(place / "home")
+    for step in in_order(list(targets)):
+        if store.find(step) is None:
+            perform(Job(step, store.home, Runtime(), 1, 0, False, Provenance()))
+            _freeze(store.path(step))
+        record = _record_of(store.path(step))
+        yield (
+            f"{step.stage.stage_name}/{step.name}",
+            {
+                "fingerprint": record.fingerprint,
+                "revision": record.revision,
+                "recipe": record.recipe,
+                "inputs": {role: each["fingerprint"] for role, each in record.inputs.items()},
+                "summary": record.summary,
+                "files": {entry.path: entry.sha256 for entry in record.files},
+            },
+        )
+
+
+def _record_of(artifact: Path) -> Record:
+    return Record.from_json((artifact / RECORD).read_text(encoding="utf-8"))
+
+
+def _show_instead_of_drawing(figure: Figure, file: IO[bytes], **_: Any) -> None:
+    """Write what a figure shows, in place of its image."""
+    content = {"size": list(figure.get_size_inches()), "panels": [_shown(panel) for panel in figure.axes]}
+    file.write(json.dumps(content).encode())
+
+
+def _shown(panel: Any) -> dict[str, Any]:
+    legend = panel.get_legend()
+    return {
+        "words": [panel.get_title(), panel.get_xlabel(), panel.get_ylabel(), *_words(panel.texts)],
+        "ticks": [_words(labels) for labels in (panel.get_xticklabels(), panel.get_yticklabels())],
+        "legend": _words(legend.get_texts()) if legend else [],
+        "lines": [line.get_xydata().tolist() for line in panel.lines],
+        "patches": [each.get_patch_transform().transform(each.get_path().vertices).tolist() for each in panel.patches],
+        "points": [each.get_offsets().tolist() for each in panel.collections],
+        "areas": [[path.vertices.tolist() for path in each.get_paths()] for each in panel.collections],
+        "images": [each.get_array().tolist() for each in panel.images],
+    }
+
+
+def _words(texts: Iterable[Any]) -> list[str]:
+    return [text.get_text() for text in texts]
+
+
+def _freeze(artifact: Path) -> None:
+    """Overwrite the figures that no two runs share, in an artifact's JSON files and in its record."""
+    for path in artifact.rglob("*.json"):
+        if path.name.startswith(("curve", "evaluation")):
+            before = json.loads(path.read_text(encoding="utf-8"))
+            if (after := _timeless(before)) != before:
+                path.write_text(json.dumps(after, indent=1), encoding="utf-8")
+    record, files = _record_of(artifact), file_entries(artifact)
+    frozen = replace(
+        record,
+        files=files,
+        digest=content_digest(files),
+        summary=_timeless(record.summary),
+        seconds=1.0,
+        finished="",
+        provenance=Provenance(),
+    )
+    (artifact / RECORD).write_text(frozen.to_json(), encoding="utf-8")
+
+
+def _timeless(value: Any, measured: bool = False) -> Any:
+    """The same value with 1 for all seconds and speeds, and for the peak of memory."""
+    if isinstance(value, Mapping):
+        return {
+            key: 1 if key == "peak_memory" else _timeless(inner, measured or key == "speed" or "second" in key)
+            for key, inner in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_timeless(inner, measured) for inner in value]
+    return 1.0 if measured and isinstance(value, float) else value
+
+
+def record(names: Iterable[str]) -> dict[str, Any]:
+    """Record these, or all if there are no names."""
+    with tempfile.TemporaryDirectory() as folder, patch.object(Figure, "savefig", _show_instead_of_drawing):
+        place = Path(folder).resolve()
+        write_inputs(place)
+        known = recordings(place)
+        result: dict[str, Any] = {}
+        for name in names or known:
+            entries = {f"{name}/{part}": _without_places(entry, place) for part, entry in known[name]()}
+            result |= entries
+            print(f"{name}: {len(entries)}", flush=True)
+    return result
+
+
+def _without_places(entry: Any, place: Path) -> Any:
+    """The entry as JSON has it, without the folders of this recording and of this checkout."""
+    text = json.dumps(entry).replace(str(place), "FOLDER").replace(str(REPOSITORY), "REPOSITORY")
+    return json.loads(text)
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """What differs between two records, in lines."""
+    for name in sorted(before.keys() | after.keys()):
+        if name not in after:
+            yield f"gone: {name}"
+        elif name not in before:
+            yield f"new: {name}"
+        elif before[name] != after[name]:
+            yield f"differs: {name}"
+            one, two = (_lines(each[name]) for each in (before, after))
+            headed = list(difflib.unified_diff(one, two, n=0, lineterm=""))
+            changed = [line for line in headed[2:] if not line.startswith("@@")]
+            yield from (f"    {line}" for line in changed[:LINES_SHOWN])
+            if len(changed) > LINES_SHOWN:
+                yield f"    and {len(changed) - LINES_SHOWN} lines more"
+
+
+def _lines(entry: Any) -> list[str]:
+    return json.dumps(entry, indent=1, sort_keys=True, ensure_ascii=False).splitlines()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    actions = parser.add_subparsers(dest="action", required=True)
+    recording = actions.add_parser("record")
+    recording.add_argument("out", type=Path)
+    names = recordings(Path())
+    recording.add_argument("--only", nargs="+", choices=names, default=(), metavar="NAME", help=", ".join(names))
+    comparing = actions.add_parser("compare")
+    comparing.add_argument("before", type=Path)
+    comparing.add_argument("after", type=Path)
+    arguments = parser.parse_args()
+    if arguments.action == "record":
+        text = json.dumps(record(arguments.only), indent=1, sort_keys=True)
+        arguments.out.write_text(text + "\n", encoding="utf-8")
+        return 0
+    before, after = (json.loads(path.read_text(encoding="utf-8")) for path in (arguments.before, arguments.after))
+    found = list(differences(before, after))
+    print("\n".join(found) if found else f"no difference in {len(before)} entries")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
