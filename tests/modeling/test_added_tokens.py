@@ -49,7 +49,8 @@ def _with_added(name: str, folder: Path) -> tuple[Mapping[Any, Tokenizer], Any]:
     theirs.add_tokens(list(ADDED))
     theirs.add_special_tokens({"additional_special_tokens": ["<ent>"]})
     theirs.save_pretrained(folder / "added")
-    config = read_object(folder / "published" / "config.json") | {"vocab_size": len(theirs)}
+    config = read_object(folder / "published" / "config.json")
+    config |= dict.fromkeys({"vocab_size", "decoder_vocab_size"} & config.keys(), len(theirs))
     (folder / "added" / "config.json").write_text(json.dumps(config), encoding="utf-8")
     return load_tokenizers(folder / "added"), theirs
 

@@ -212,17 +212,3 @@ def test_weights_with_nan_or_infinity_are_refused(value: float, dtype: torch.dty
     save_model(model, tokenizers, tmp_path / "model")
     with pytest.raises(UserError, match=r"layers\.0\.fc1\.weight has NaN or infinity"):
         load_model(tmp_path / "model")
-
-
-def test_a_tokenizer_with_more_tokens_than_the_table_has_rows_is_refused(tmp_path: Path) -> None:
-    model = gpt2()
-    save_model(model, {"decoder": german_tokenizer()}, tmp_path)
-    Bundle.load(tmp_path)
-    tokenizer = json.loads((tmp_path / "tokenizer.json").read_text())
-    last = {**tokenizer["added_tokens"][-1], "content": "<one-more>"}
-    added = [{**last, "id": len(german_tokenizer()) + number, "content": f"<more-{number}>"} for number in range(9)]
-    (tmp_path / "tokenizer.json").write_text(
-        json.dumps({**tokenizer, "added_tokens": [*tokenizer["added_tokens"], *added]})
-    )
-    with pytest.raises(UserError, match=r"rows for \d+ tokens"):
-        Bundle.load(tmp_path)

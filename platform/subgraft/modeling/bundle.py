@@ -14,8 +14,8 @@ from subgraft.modeling.families import DEFAULT_MAX_LENGTH as DEFAULT_MAX_LENGTH
 from subgraft.modeling.families import InputLayout, SequenceFormat, family_of
 from subgraft.modeling.heads import head_class, with_head
 from subgraft.modeling.load import load_body, load_model, save_model
-from subgraft.modeling.sides import require_rows, side_names
-from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.modeling.sides import row_counts, side_names
+from subgraft.modeling.tokenizers import load_tokenizers, require_rows
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -36,7 +36,7 @@ class Bundle:
         """Load a model directory. next_sentence: whether to load a head for next sentences, as in `load_model`."""
         tokenizers = load_tokenizers(directory)
         bundle = cls.of_sides(load_model(directory, next_sentence=next_sentence), tokenizers)
-        require_rows(bundle.model, bundle.tokenizers, str(directory))
+        require_rows(bundle.tokenizers, row_counts(bundle.model), str(directory))
         return bundle
 
     @classmethod
@@ -46,7 +46,7 @@ class Bundle:
         With this head every step can load the directory of a body. Raises UserError as `load_body` does.
         """
         body = cls.of_sides(load_body(directory), load_tokenizers(directory))
-        require_rows(body.model, body.tokenizers, str(directory))
+        require_rows(body.tokenizers, row_counts(body.model), str(directory))
         if head_class(body.model.config, "sequence") is None:
             return cls.load(directory)
         return replace(body, model=with_head(body.model, "sequence", 2, seed=0, padding_id=body.padding[0]))

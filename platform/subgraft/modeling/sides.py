@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import Tensor, nn
 
-from subgraft.base.errors import UserError
 from subgraft.modeling.families import Side as Side
 from subgraft.modeling.families import Tables as Tables
 from subgraft.modeling.families import family_of
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
     from subgraft.config.settings_base import SideName
-    from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 Model = TypeVar("Model", bound=nn.Module)
 RATES = ("dropout", "attention_dropout", "activation_dropout", "layerdrop")
@@ -90,13 +88,9 @@ def side(model: PreTrainedModel, name: SideName) -> Side:
     return family_of(model).side(model, name)
 
 
-def require_rows(model: PreTrainedModel, tokenizers: Mapping[SideName, Tokenizer], where: str = "") -> None:
-    """Raises UserError if a side has fewer embeddings than its vocabulary has tokens; spare ones are allowed."""
-    for name in side_names(model):
-        rows, tokens = len(side(model, name).input.weight), len(tokenizers[name])
-        if tokens > rows:
-            hint = "Give the vocabulary that the model was trained with, or save the model with resized embeddings."
-            raise UserError(f"the model's {name} has {rows} rows for {tokens} tokens", where=where, hint=hint)
+def row_counts(model: PreTrainedModel) -> dict[SideName, int]:
+    """The number of each side's input embeddings."""
+    return {name: len(side(model, name).input.weight) for name in side_names(model)}
 
 
 def side_config(model: PreTrainedModel, name: SideName) -> PreTrainedConfig:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
@@ -17,8 +18,8 @@ from subgraft.base.json_io import object_in
 from subgraft.config.corpora import Languages
 from subgraft.config.domains import DRAWN_LIKE_CODES, MEAN_OF_CODES
 from subgraft.config.settings_base import SideName
-from subgraft.modeling.families import Family, is_same_language, language_code, new_code
-from subgraft.modeling.hub import SMALL_FILES, adapter_base, family_at, resolve_model
+from subgraft.modeling.families import Family, is_same_language, language_code, new_code, vocabulary_sizes
+from subgraft.modeling.hub import SMALL_FILES, adapter_base, family_at, read_config, resolve_model
 from subgraft.subwords.vocabulary.extend import with_codes
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -32,11 +33,17 @@ UNDETERMINED = "und"
 def load_tokenizers(model: Path | str) -> dict[SideName, Tokenizer]:
     """The tokenizer of each side of a model directory or hub id; the same object if they share it.
 
-    Raises UserError if a vocabulary is missing or the model's family is not supported.
+    Raises UserError if a vocabulary is missing or has more tokens than config.json has rows, or the model's family is
+    not supported.
     """
     directory = resolve_model(model, SMALL_FILES)
     directory = adapter_base(directory, str(model)) or directory
-    return tokenizers_at(directory, family_at(directory, str(model), body=True))
+    tokenizers = tokenizers_at(directory, family_at(directory, str(model), body=True))
+    sizes: Mapping[SideName, int] = {}
+    with suppress(UserError):  # sizes that config.json leaves to transformers are compared when the model is loaded
+        sizes = vocabulary_sizes(read_config(directory))
+    require_rows(tokenizers, sizes, str(model))
+    return tokenizers
 
 
 def tokenizers_at(directory: Path, family: Family) -> dict[SideName, Tokenizer]:
@@ -48,14 +55,16 @@ def tokenizers_at(directory: Path, family: Family) -> dict[SideName, Tokenizer]:
     return published or dict.fromkeys(family.sides, Tokenizer.load(directory))
 
 
-def require_rows(tokenizer: Tokenizer, rows: int, table: str, where: str = "") -> None:
-    """Raises UserError if a table has fewer rows than its vocabulary has tokens; spare ones are allowed."""
-    if len(tokenizer) > rows:
-        added = " ".join(tokenizer.pieces[rows:][:5])
-        hint = "Give the vocabulary that it was trained with; or, if tokens were added to it, resize the embeddings: "
-        hint += "model.resize_token_embeddings(len(tokenizer)) in transformers, and save both."
-        what = f"{table} has {rows:,} rows for {len(tokenizer):,} tokens, and none for {added}"
-        raise UserError(what, where=where, hint=hint)
+def require_rows(tokenizers: Mapping[SideName, Tokenizer], rows: Mapping[SideName, int], where: str = "") -> None:
+    """Raises UserError if a side has fewer embeddings than its vocabulary has tokens; spare ones are allowed."""
+    for side in (side for side in SIDES if side in tokenizers and side in rows):
+        tokenizer, table = tokenizers[side], rows[side]
+        if len(tokenizer) > table:
+            added = " ".join(tokenizer.pieces[table:][:5])
+            hint = "Give the vocabulary that it was trained with; or, if tokens were added to it, resize the embeddings"
+            hint += ": model.resize_token_embeddings(len(tokenizer)) in transformers, and save both."
+            what = f"the model's {side} has {table:,} rows for {len(tokenizer):,} tokens, and none for {added}"
+            raise UserError(what, where=where, hint=hint)
 
 
 def with_languages(tokenizers: Mapping[SideName, Tokenizer], languages: Mapping[str, str]) -> dict[SideName, Tokenizer]:

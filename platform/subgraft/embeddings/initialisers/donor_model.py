@@ -12,7 +12,6 @@ from subgraft.config.initialisers import DonorMapping
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
-from subgraft.modeling.tokenizers import require_rows
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -45,12 +44,11 @@ class Donor:
 
     @classmethod
     def of(cls, bundle: Bundle, mapping: DonorMapping, name: str) -> Donor:
-        """The donor that is this model. Raises UserError if it has fewer embeddings than tokens."""
+        """The donor that is this model."""
         sides: dict[SideName, DonorSide] = {}
         for each, tokenizer in bundle.tokenizers.items():
             theirs = side(bundle.model, each)
             table = theirs.input.weight.detach().float()
-            require_rows(tokenizer, len(table), f"the donor's {each}", where=name)
             output = None if theirs.output is None or theirs.tied else theirs.output.weight.detach().float()
             bias = None if theirs.bias is None else theirs.bias.detach().float().reshape(-1, 1)
             sides[each] = DonorSide(tokenizer, table, output, bias)

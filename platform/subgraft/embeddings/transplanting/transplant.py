@@ -124,9 +124,7 @@ def transplant(
             vocabulary lacks, and a generator that was trained for another model or vocabulary.
     """
     initialiser(method.name)
-    for name in target:
-        upstream = side(model, name)
-        require_rows(source[name], len(upstream.input.weight), f"the model's {upstream.name}")
+    require_rows(source, {name: len(side(model, name).input.weight) for name in target})
     token_ids = _token_ids(model, source, target)
     grafts = _grafts(model, source, target, method)
     tables = {name: graft.tables for name, graft in grafts.items()}

@@ -141,7 +141,10 @@ def _tokenizers(
     live = {name: getattr(tokenizer, name) for name in SETTINGS_OF_MODELS if hasattr(tokenizer, name)}
     settings.write_text(json.dumps(read_object(settings) | live), encoding="utf-8")
     model.config.save_pretrained(folder)
-    tokenizers = load_tokenizers(folder)
+    try:
+        tokenizers = load_tokenizers(folder)
+    except UserError as error:
+        raise UserError(error.what, where="tokenizer", hint=error.hint) from error
     if len({side_tokenizer.fingerprint for side_tokenizer in tokenizers.values()}) > 1:
         hint = "`subgraft.transfer` gives each side a vocabulary of its own."
         raise UserError("this model has two vocabularies", where="tokenizer", hint=hint)

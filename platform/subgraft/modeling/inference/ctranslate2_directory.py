@@ -116,15 +116,15 @@ class ExportedModel:
         """CTranslate2's names of each side's tokens, by id."""
         sizes = self.family.vocabulary_sizes(self.settings.model)
         tokenizers: dict[SideName, Tokenizer] = {"encoder": self.encoder, "decoder": self.decoder}
+        require_rows(tokenizers, sizes)
         return {side: token_names(tokenizers[side], sizes[side]) for side in self.sides}
 
 
 def token_names(tokenizer: Tokenizer, rows: int) -> tuple[str, ...]:
     """A unique name for each row of the embeddings: its piece, or a placeholder for missing and duplicate pieces.
 
-    CTranslate2 distinguishes tokens by name only. Raises UserError for more pieces than rows.
+    CTranslate2 distinguishes tokens by name only.
     """
-    require_rows(tokenizer, rows, "the model")
     unique: dict[str, None] = {}
     for token in range(rows):
         piece = tokenizer.pieces[token] if token < len(tokenizer) else ""
