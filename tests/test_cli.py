@@ -283,6 +283,23 @@ def test_words_of_a_file_are_single_tokens_with_rows_of_their_own(
     assert len(Tokenizer.load(tmp_path / "new").symbols) == 2
 
 
+@pytest.mark.parametrize("command", ["learn --size 100 --no-byte-fallback", "extend MODEL --add 10"])
+@pytest.mark.parametrize(
+    ("word", "complaint"), [("</s>", "is a special token"), ("de_DE", "form of a language code"), ("X²", "Write 'X2'")]
+)
+def test_words_that_cannot_be_tokens_are_refused_by_their_line(
+    command: str, word: str, complaint: str, marian: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = write(tmp_path / "de.txt", toys.german(400, 7))
+    words = write(tmp_path / "words.txt", ["", "dankbarland", "", f" {word} "])
+    named = ["vocab", *(str(marian) if part == "MODEL" else part for part in command.split())]
+    assert main([*named, "--text", str(text), "--words", str(words), "--out", "new"]) == 2
+    message = capsys.readouterr().err
+    assert f"{words}:4: '{word}' cannot be a single token: " in message
+    assert complaint in message
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_trimmed_model_is_as_sure_of_every_token_that_it_still_has(
     marian: Path, tmp_path: Path, succeed: Succeed
 ) -> None:

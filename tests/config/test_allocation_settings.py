@@ -47,6 +47,7 @@ def test_sizes_go_by_steps_up_to_the_largest_which_is_one_of_them(tmp_path: Path
         ("curves={sizes: [200, 100]}", "sizes must increase, not 200, 100"),
         ("curves={step: 500, largest: 100}", "largest 100 is below one step of 500"),
         ("curves={kind: bpe, exact: true}", "curves of bpe are always exact"),
+        ("user_defined_symbols=[<br>]", r"no user_defined_symbols: add them by `subgraft vocab extend --words`"),
         ("limits={xx: 5}", "limits name the language 'xx', which no text has"),
         ("totals=[500, 500]", "totals must be distinct"),
     ],

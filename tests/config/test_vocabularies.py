@@ -17,3 +17,10 @@ def test_vocabularies_can_spell_everything_unless_configured_otherwise() -> None
 def test_a_wordpiece_vocabulary_has_no_bytes() -> None:
     with pytest.raises(ValidationError, match="not to wordpiece"):
         VocabularySettings(kind="wordpiece", byte_fallback=True)
+
+
+@pytest.mark.parametrize("symbol", ["", " ", " <br>", "two\nlines"])
+def test_symbols_have_no_white_space_around_them(symbol: str) -> None:
+    assert VocabularySettings(user_defined_symbols=("<br>", "New York")).user_defined_symbols == ("<br>", "New York")
+    with pytest.raises(ValidationError, match=r"user_defined_symbols\.1"):
+        VocabularySettings(user_defined_symbols=("<br>", symbol))

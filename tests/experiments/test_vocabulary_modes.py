@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from small_experiments import finish, tiny, written
+from small_experiments import finish, finish_steps, tiny, written
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
@@ -91,6 +91,18 @@ def test_of_all_systems_by_the_downstream_setting_on_both_sides(tmp_path: Path) 
         assert replaced.inputs[f"vocabulary/{name}"].stage.stage_name == "vocabulary"
     config = model_config(Store(tmp_path / "home"), more)
     assert config["decoder_vocab_size"] == 60 + 50, "the plan knows it before anything is made"
+
+
+def test_symbols_are_single_tokens_of_new_and_extended_vocabularies(tmp_path: Path) -> None:
+    vocabulary = "{size: 75, byte_fallback: false, user_defined_symbols: [<br>, New York]}"
+    made = pipeline(tmp_path, downstream=f"{{corpus: downstream, vocabulary: {vocabulary}}}")
+    steps = {system.name: made.vocabularies.of_system(system)["decoder"] for system in made.experiment.systems}
+    store = finish_steps([step for name, step in steps.items() if name in ("replaced", "extended")], tmp_path)
+    for name in ("replaced", "extended"):
+        learnt = Tokenizer.load(store.path(steps[name]))
+        assert set(learnt.symbols.values()) == {"<br>", "New York"}, name
+        assert {"<br>", "New York"} <= {learnt.pieces[token] for token in learnt.encode("in New York<br>in")}
+    assert len(Tokenizer.load(store.path(steps["replaced"]))) == 75
 
 
 def test_a_checkpoints_own_vocabulary_is_extended(tmp_path: Path) -> None:

@@ -111,6 +111,13 @@ class Allocation(Settings):
             for code, source in by_language.items()
         }
 
+    @model_validator(mode="before")
+    @classmethod
+    def _no_symbols(cls, data: object) -> object:
+        if isinstance(data, dict) and "user_defined_symbols" in data:
+            raise ValueError("allocations have no user_defined_symbols: add them by `subgraft vocab extend --words`")
+        return data
+
     @model_validator(mode="after")
     def _each_language_once(self) -> Allocation:
         codes = [code for source in self.texts for code in _by_language(source)]

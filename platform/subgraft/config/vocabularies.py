@@ -60,7 +60,7 @@ class VocabularySettings(Settings):
     language_exponent: Annotated[float | None, Field(ge=0, le=1)] = None
 
     max_lines: Annotated[int | None, Field(ge=1, le=MAX_COUNT)] = None
-    user_defined_symbols: tuple[str, ...] = ()
+    user_defined_symbols: tuple[Annotated[str, Field(pattern=r"^\S(.*\S)?$")], ...] = ()
 
     @model_validator(mode="after")
     def _kind_has_settings(self) -> VocabularySettings:

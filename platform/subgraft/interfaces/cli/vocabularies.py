@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -77,10 +78,20 @@ def _add_words(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--words", type=Path, metavar="FILE", help=words)
 
 
-def _words(arguments: argparse.Namespace) -> list[str]:
-    """The words of --words, without blank lines and white space around them."""
-    lines = reading.lines(arguments.words) if arguments.words else ()
-    return [word for line in lines if (word := line.strip())]
+@contextmanager
+def _words(file: Path | None) -> Iterator[list[str]]:
+    """The words of --words, without blank lines and white space around them; errors name the line of their word."""
+    from subgraft.subwords.vocabulary.symbols import SymbolError
+
+    numbers: dict[str, int] = {}
+    for number, line in enumerate(reading.lines(file) if file else (), start=1):
+        if word := line.strip():
+            numbers.setdefault(word, number)
+    try:
+        yield list(numbers)
+    except SymbolError as error:
+        what = f"{error.word!r:.60} cannot be a single token: {error.what}"
+        raise UserError(what, where=f"{file}:{numbers[error.word]}", hint=error.hint) from None
 
 
 def _add_normalization(learning: argparse.ArgumentParser) -> None:
@@ -150,26 +161,21 @@ def _add_embed(group: Commands) -> None:
 def learn(arguments: argparse.Namespace) -> None:
     names = ("size", "kind", "like", "character_coverage", "byte_fallback", "min_count", "max_lost_lines")
     options = selected(arguments, *names, "normalization", "keep_whitespace", "dummy_prefix", "split_digits")
-    with new_directory(arguments.out) as out:
-        tokenizer = subgraft.learn_vocabulary(arguments.text, **options, words=_words(arguments))
+    with new_directory(arguments.out) as out, _words(arguments.words) as words:
+        tokenizer = subgraft.learn_vocabulary(arguments.text, **options, words=words)
         tokenizer.save(out)
     say(f"{len(tokenizer):,} pieces written to {arguments.out}")
 
 
 def extend(arguments: argparse.Namespace) -> None:
     from subgraft.interfaces.api.vocabularies import load_vocabulary
-    from subgraft.subwords.vocabulary.spelling import unknown_characters
 
-    with new_directory(arguments.out) as out:
+    with new_directory(arguments.out) as out, _words(arguments.words) as words:
         old = load_vocabulary(arguments.vocabulary, arguments.side)
         options = selected(arguments, "add", "min_count", "max_lost_lines")
-        extended = subgraft.extend(old, arguments.text, **options, words=_words(arguments))
+        extended = subgraft.extend(old, arguments.text, **options, words=words)
         extended.save(out)
     say(f"{arguments.add:,} subwords added to {len(old):,}: {len(extended):,} written to {arguments.out}")
-    characters = chain.from_iterable(chain.from_iterable(reading.lines(path) for path in arguments.text))
-    if unknown := unknown_characters(extended, Counter(characters)):
-        shown = " ".join(unknown)
-        say(f"still unknown, the most frequent first: {shown}; a larger --add or a lower --min-count adds them")
 
 
 def trim(arguments: argparse.Namespace) -> None:

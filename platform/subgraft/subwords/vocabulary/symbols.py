@@ -24,6 +24,21 @@ if TYPE_CHECKING:
 PLACEHOLDER = re.compile(r"reserved|unused|placeholder|extra_id|<unk_\d+>", re.IGNORECASE)
 
 
+class SymbolError(UserError):
+    """A word cannot be a user-defined symbol.
+
+    word: the word.
+    """
+
+    word: str
+
+    @classmethod
+    def of(cls, word: str, what: str, hint: str) -> SymbolError:
+        error = cls(what, where=f"user-defined symbol {word!r:.60}", hint=hint)
+        error.word = word
+        return error
+
+
 def adopted_symbols(like: Tokenizer) -> list[AddedToken]:
     """The symbols of a vocabulary, without placeholders; they are found in a text as there."""
     added = like.backend.get_added_tokens_decoder()
@@ -31,15 +46,14 @@ def adopted_symbols(like: Tokenizer) -> list[AddedToken]:
 
 
 def require_symbols(words: Sequence[str], special: Iterable[str] = ()) -> tuple[str, ...]:
-    """The words, each once. Raises UserError for those that no vocabulary could have as user-defined symbols."""
+    """The words, each once. Raises SymbolError for those that no vocabulary could have as user-defined symbols."""
     taken = frozenset(special)
-    for number, word in enumerate(words, start=1):
-        where = f"user-defined symbol {number}"
+    for word in words:
         if not word.strip() or word != word.strip() or len(word.splitlines()) > 1:
-            raise UserError(f"{word!r:.60} is empty or has white space around it", where=where, hint="Leave it out.")
+            raise SymbolError.of(word, "it is empty, has white space around it or several lines", "Leave it out.")
         if word in taken or LANGUAGE_CODE.fullmatch(word):
-            what = f"{word!r:.60} is a special token or has the form of a language code, which texts never contain"
-            raise UserError(what, where=where, hint="Write the symbol in another way.")
+            what = "it is a special token or has the form of a language code, which texts never contain"
+            raise SymbolError.of(word, what, "Write the symbol in another way.")
     require_few_pieces(len(words))
     return tuple(dict.fromkeys(words))
 
@@ -47,7 +61,7 @@ def require_symbols(words: Sequence[str], special: Iterable[str] = ()) -> tuple[
 def add_words(backend: tokenizers.Tokenizer, words: Sequence[str]) -> None:
     """Add a user's words as symbols. They are found in the normalised text, where the spaces around them remain.
 
-    Raises UserError for a word that the normalizer changes into another one.
+    Raises SymbolError for a word that the normalizer changes into another one.
     """
     if words:
         _begin_words_after_spaces(backend)
@@ -55,11 +69,11 @@ def add_words(backend: tokenizers.Tokenizer, words: Sequence[str]) -> None:
     for word in words:
         if len(word) == 1 and not word.isascii() and backend.decode([backend.token_to_id(word) or 0]) != word:
             hint = "A single character needs no symbol in a vocabulary of bytes."
-            raise UserError(f"the vocabulary has {word!r} as the name of a byte", hint=hint)
+            raise SymbolError.of(word, "the vocabulary has it as the name of a byte", hint)
         normal = normalise(word).replace(SPACE_MARK, " ").strip()
         if "".join(normal.split()).lower() != "".join(word.split()).lower():
             hint = f"Write {normal!r:.60}, which is how this vocabulary reads it." if normal else "Leave it out."
-            raise UserError(f"the vocabulary's normalizer changes the symbol {word!r:.60}", hint=hint)
+            raise SymbolError.of(word, "the vocabulary's normalizer changes it", hint)
     backend.add_tokens([AddedToken(word, special=False, normalized=True) for word in words])
 
 
