@@ -13,6 +13,7 @@ import transformers
 
 import published
 import subgraft
+from subgraft.base.errors import LossWarning
 from subgraft.data.sources.generated import corpus
 
 TEXTS = [text for pair in corpus.pairs("everyday", "train", 600) for text in pair]
@@ -127,6 +128,28 @@ def test_mistakes_are_refused(tmp_path: Path) -> None:
         with pytest.raises(subgraft.UserError) as raised:
             call()
         assert message in str(raised.value)
+
+
+def test_lost_text_is_refused_and_what_is_allowed_to_be_lost_is_a_warning(tmp_path: Path) -> None:
+    """A placeholder of the old tokenizer is found as it stands; a new WordPiece writes spaces around its brackets."""
+    model, tokenizer = _loaded("mbert", tmp_path)
+    tokenizer.add_tokens(["<unused7>"])
+    model.resize_token_embeddings(len(tokenizer))
+    texts = [*TEXTS, *["a <unused7>"] * 20]
+    before = model.state_dict()
+    with pytest.raises(subgraft.UserError, match=rf"max_lost_lines: the new vocabulary changes 20 of {len(texts):,}"):
+        subgraft.graft(model, tokenizer, texts)
+    assert model.state_dict().keys() == before.keys() and "<unused7>" in tokenizer.get_vocab()
+    with pytest.warns(LossWarning, match="changes 20 of"):
+        assert "<unused7>" not in subgraft.graft(model, tokenizer, texts, max_lost_lines=0.1).tokenizer.get_vocab()
+
+
+def test_what_remains_unknown_is_named(tmp_path: Path) -> None:
+    model, tokenizer = _loaded("mbert", tmp_path)
+    with pytest.warns(LossWarning, match="still unknown, the most frequent first: ☃;"):
+        subgraft.graft(model, tokenizer, [*TEXTS, "☃"], mode="extend", size=10)
+    with pytest.warns(LossWarning, match="2 words of the text have more than 1,000 characters"):
+        subgraft.graft(model, tokenizer, [*TEXTS, "TGAC" * 251, "TGAC" * 251])
 
 
 def test_a_chat_model_keeps_its_turns_and_every_end(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from subgraft.config.runtime import Runtime
 from subgraft.config.vocabularies import VocabularySettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.orchestration.store.events import EventLog, StageContext
-from subgraft.pipeline.compute.vocabularies import learn_vocabulary, measure_gap
-from subgraft.pipeline.stages.vocabularies import GapStage, VocabularyStage
+from subgraft.pipeline.compute.vocabularies import adapt_vocabulary, learn_vocabulary, measure_gap
+from subgraft.pipeline.stages.vocabularies import AdaptedVocabularyStage, GapStage, VocabularyStage
 from subgraft.subwords.vocabulary.learn import learn, sample
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import english, german
@@ -28,7 +28,7 @@ def corpus(place: Path, lines: list[str]) -> Path:
     for split, count in (("train", len(lines)), ("dev", 1), ("test", 1)):
         for language, text in (("en", english(len(lines), 3)), ("de", lines)):
             (place / f"{split}.{language}").write_text("".join(f"{line}\n" for line in text[:count]))
-    cleaning = Cleaning(drop_held_out=False, deduplicate=False)
+    cleaning = Cleaning(drop_held_out=False, deduplicate=False, max_characters=None, max_ratio=None)
     build(CorpusSource(folder=str(place)), Languages(source="en", target="de"), cleaning, place / "corpus")
     return place / "corpus"
 
@@ -102,3 +102,18 @@ def test_text_that_only_the_models_vocabulary_gives_back_is_refused_and_recorded
     measure_gap(GapStage(), {**inputs, "vocabulary": tmp_path / "out"}, tmp_path / "gap", context)
     record = json.loads((tmp_path / "gap" / "gap.json").read_text(encoding="utf-8"))
     assert (record["text"]["lost"]["lost"], record["lost"]["decoder"]["lost"]) == (8, 1), "training and test text"
+
+
+def test_what_remains_unknown_is_reported(tmp_path: Path) -> None:
+    for name in ("text", "out", "learnt"):
+        (tmp_path / name).mkdir()
+    learn(UPSTREAM, kind="unigram", size=90).save(tmp_path / "old")
+    inputs = {"corpus": corpus(tmp_path / "text", [*UPSTREAM, "Ω Ω ☃", *["tgac" * 251] * 2])}
+    context = StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events.jsonl"))
+    extending = AdaptedVocabularyStage(side="target", model_side="decoder", added=1, min_count=2)
+    adapt_vocabulary(extending, {**inputs, "vocabulary": tmp_path / "old"}, tmp_path / "out", context)
+    settings = VocabularySettings(kind="wordpiece", size=150)
+    learn_vocabulary(VocabularyStage(side="target", settings=settings), inputs, tmp_path / "learnt", context)
+    unknown, too_long = map(json.loads, (tmp_path / "events.jsonl").read_text(encoding="utf-8").splitlines())
+    assert unknown["line"].startswith("still unknown, the most frequent first: ☃; ")
+    assert too_long["line"].startswith("2 words of the text have more than 1,000 characters")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import warnings
 from itertools import islice
 from pathlib import Path
 
 import pytest
 from transformers import AutoTokenizer
 
+import subgraft
 from old_vocabularies import GERMAN, KINDS, TASK
-from subgraft.base.errors import UserError
+from subgraft.base.errors import LossWarning, UserError
 from subgraft.data.text import reading
 from subgraft.interfaces.cli import main
 from subgraft.subwords.vocabulary.alignment import align
@@ -171,9 +173,16 @@ def test_published_like_sizes_keep_real_text_as_it_was(mirror: Path) -> None:
     assert sum(len(ids) for ids, _ in after) < 0.9 * sum(len(ids) for ids, _ in before)
 
 
-def test_the_command_names_characters_that_remain_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    KINDS["unigram-without-bytes"]().save(tmp_path / "old")
+def test_characters_that_remain_unknown_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = KINDS["unigram-without-bytes"]()
+    old.save(tmp_path / "old")
     (tmp_path / "text").write_text("ə ə ə 数 数 ☃\n", encoding="utf-8")
     command = ["vocab", "extend", str(tmp_path / "old"), "--text", str(tmp_path / "text"), "--add", "1"]
     assert main([*command, "--out", str(tmp_path / "new")]) == 0
-    assert "still unknown, the most frequent first: 数 ☃;" in capsys.readouterr().out
+    message = capsys.readouterr().err
+    assert message.startswith("warning: still unknown, the most frequent first: 数 ☃; ") and message.count("\n") == 1
+    with pytest.warns(LossWarning, match="still unknown, the most frequent first: 数 ☃;"):
+        subgraft.extend(old, iter(["ə ə ə", "数 数 ☃"]), add=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LossWarning)
+        subgraft.extend(old, ["ə ə ə 数 数 ☃"], add=3, min_count=1)

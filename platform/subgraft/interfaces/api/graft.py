@@ -6,7 +6,9 @@ from __future__ import annotations
 import copy
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
@@ -26,7 +28,7 @@ from subgraft.interfaces.api.arguments import (
     require_whole,
 )
 from subgraft.interfaces.api.transfers import check_method, with_new_languages
-from subgraft.interfaces.api.vocabularies import Text, text_lines, warn_of_lost_text, words_of
+from subgraft.interfaces.api.vocabularies import Text, text_lines, warn_of, warn_of_lost_text, words_of
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.transformers import write_tokenizers
 from subgraft.modeling.families import family_of
@@ -36,6 +38,7 @@ from subgraft.subwords.vocabulary.directory import SETTINGS_OF_MODELS
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learn import kind_like, learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
+from subgraft.subwords.vocabulary.spelling import remaining_unknown, words_beyond_limit
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -109,6 +112,10 @@ def graft(
         bundle = with_new_languages(Bundle.of_sides(_copy_model(model), tokenizers), code_initialisers, seed)
         lines = list(text_lines(texts))
         vocabulary = _vocabulary(bundle.decoder, lines, mode, size, words_of(words))
+        if mode == "extend":
+            warn_of(remaining_unknown(vocabulary, Counter(chain.from_iterable(lines))))
+        else:
+            warn_of(words_beyond_limit(vocabulary, lines))
         warn_of_lost_text(bundle.decoder, vocabulary, lines, max_lost_lines)
         sides = family_of(model).sides
         result = transfer_bundle(bundle, dict.fromkeys(sides, vocabulary), initialiser).bundle

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, Union, get_args
@@ -25,6 +26,7 @@ from subgraft.subwords.vocabulary.extend import MIN_COUNT
 from subgraft.subwords.vocabulary.extend import extend as extend_vocabulary
 from subgraft.subwords.vocabulary.learn import kind_like, learn
 from subgraft.subwords.vocabulary.lost_text import lost_text, sampled
+from subgraft.subwords.vocabulary.spelling import counted, remaining_unknown, words_beyond_limit
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.trim import trim as trim_vocabulary
 
@@ -109,9 +111,16 @@ def learn_vocabulary(
         words=words_of(words),
         min_count=min_count,
     )
+    warn_of(words_beyond_limit(learnt, lines.sample))
     if old is not None:
         warn_of_lost_text(old, learnt, lines.sample, max_lost_lines)
     return learnt
+
+
+def warn_of(loss: str) -> None:
+    """Warn of a loss unless its description is empty."""
+    if loss:
+        warnings.warn(loss, LossWarning, stacklevel=3)  # the caller of the function that calls this one
 
 
 def warn_of_lost_text(old: Tokenizer, new: Tokenizer, lines: Iterable[str], max_lost_lines: float) -> None:
@@ -148,8 +157,10 @@ def extend(
     require_whole("add", add, 1, MAX_VOCABULARY_SIZE)
     require_whole("min_count", min_count, 1)
     require_share("max_lost_lines", max_lost_lines)
-    old, lines = vocabulary_of(vocabulary, side), sampled(text_lines(text))
+    characters: Counter[str] = Counter()
+    old, lines = vocabulary_of(vocabulary, side), sampled(counted(text_lines(text), characters))
     extended = extend_vocabulary(old, lines, add, min_count, words_of(words))
+    warn_of(remaining_unknown(extended, characters))
     warn_of_lost_text(old, extended, lines.sample, max_lost_lines)
     return extended
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -29,7 +30,7 @@ from subgraft.subwords.vocabulary.compare import compare
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.lost_text import lost_text, sampled
-from subgraft.subwords.vocabulary.spelling import round_trip, spelling
+from subgraft.subwords.vocabulary.spelling import counted, remaining_unknown, round_trip, spelling, words_beyond_limit
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.trim import trim
 from subgraft.training.context import Context, Json
@@ -100,12 +101,14 @@ def adapt_vocabulary(stage: AdaptedVocabularyStage, inputs: Inputs, out: Path, c
         lines = chain.from_iterable(chain.from_iterable(training_texts(*corpora).values()))
     else:
         lines = training_lines(stage.side, *corpora)
-    read = sampled(lines)
-    adapted = (
-        trim(old, read, stage.min_count)
-        if stage.added is None
-        else extend(old, read, stage.added, stage.min_count, stage.words)
-    )
+    characters: Counter[str] = Counter()
+    read = sampled(counted(lines, characters))
+    if stage.added is None:
+        adapted = trim(old, read, stage.min_count)
+    else:
+        adapted = extend(old, read, stage.added, stage.min_count, stage.words)
+        if unknown := remaining_unknown(adapted, characters):
+            context.warn(unknown)
     _warn_of_lost_text(old, adapted, read.sample, stage.max_lost_lines, context)
     adapted.save(out)
     return {"size": len(adapted), "upstream_size": len(old), "fingerprint": adapted.fingerprint}
@@ -152,6 +155,8 @@ def learn_vocabulary(stage: VocabularyStage, inputs: Inputs, out: Path, context:
         min_count=stage.settings.min_count,
     )
     require_marks(stage.marks, tokenizer, "upstream.vocabulary")
+    if too_long := words_beyond_limit(tokenizer, lines.sample):
+        context.warn(too_long)
     if like is not None:
         old = upstream.get("encoder", like) if stage.side == "source" else like
         _warn_of_lost_text(old, tokenizer, lines.sample, stage.max_lost_lines, context)

@@ -108,6 +108,41 @@ def unknown_characters(tokenizer: Tokenizer, words: Mapping[str, int], limit: in
     return tuple(character for character, known in zip(ranked, spellable, strict=True) if not known)[:limit]
 
 
+def counted(lines: Iterable[str], characters: Counter[str]) -> Iterator[str]:
+    """The lines, whose characters are added to these counts as they are read."""
+    for line in lines:
+        characters.update(line)
+        yield line
+
+
+def remaining_unknown(tokenizer: Tokenizer, characters: Mapping[str, int]) -> str:
+    """The text's characters that an extended vocabulary still lacks, in a sentence; empty if there are none."""
+    unknown = " ".join(unknown_characters(tokenizer, characters))
+    if not unknown:
+        return ""
+    return f"still unknown, the most frequent first: {unknown}; more new subwords or a lower minimum count add them"
+
+
+def words_beyond_limit(tokenizer: Tokenizer, lines: Iterable[str]) -> str:
+    """How many words are longer than a WordPiece reads, in a sentence; empty if there are none."""
+    limit = tokenizer.specification["model"].get("max_input_chars_per_word")
+    if limit is None:
+        return ""
+    with_long_words = [line for line in lines if max(map(len, line.split()), default=0) > limit]
+    backend = tokenizer.backend
+    too_long = sum(
+        len(word) > limit
+        for line in with_long_words
+        for word, _ in backend.pre_tokenizer.pre_tokenize_str(backend.normalizer.normalize_str(line))
+    )
+    if not too_long:
+        return ""
+    return (
+        f"{too_long:,} words of the text have more than {limit:,} characters, and are one unknown token each: write "
+        "them with spaces, or use another kind of vocabulary"
+    )
+
+
 def byte_tokens(tokenizer: Tokenizer) -> frozenset[int]:
     """Ids of byte fallback. A byte-level vocabulary has none: its bytes are ordinary characters."""
     return frozenset() if tokenizer.mark is Mark.BYTELEVEL else frozenset(tokenizer.byte_ids.values())
