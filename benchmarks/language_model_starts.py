@@ -1,0 +1,330 @@
+"""How well a pretrained decoder continues with new subwords, by where their embeddings start.
+
+    python benchmarks/language_model_starts.py MODEL --text TRAIN --dev DEV --other OTHER --out curves.jsonl
+        [--start own mean distilled] [--min-count 100] [--characters 300000] [--row-characters 160000] [--seed 1]
+
+MODEL is a directory of a causal model with a byte-level vocabulary. TRAIN, DEV and OTHER are text files (.gz too), one
+segment a line. Each start trains all weights on the same lines in the same order by a plain AdamW loop: constant rate
+after ten updates, bf16 autocast, clipping at 1, updates of 2,000 characters. A line of curves.jsonl is one evaluation:
+characters read, processor seconds so far (of the start's preparation too), bits per character of DEV and of OTHER.
+
+The starts; E are the old embeddings, tied to the output projection:
+
+own         the old vocabulary.
+mean        the vocabulary extended by TRAIN's subwords; a new row is the mean of its pieces' rows, tied.
+distilled   input and output rows of new tokens apart, as a decoder asks different things of them:
+            input    trained with the model frozen, so that the state after the first LAYERS layers at a new token is
+                     that of its last piece in the old segmentation (token distillation below the middle of the model:
+                     a third of the cost of the whole, as neither later layers nor the softmax are computed).
+            output   in closed form: o(t) = E(first piece of t) + log(n(t) / n(f)) v. n(t) counts the new token and n(f)
+                     the old first piece in TRAIN; so the new token takes its share of the probability that its first
+                     piece has had. The first piece keeps the rest: E(f) + log(1 - Σ n(t) / n(f)) v. v is the direction
+                     with h·v = 1 for final states h, by least squares, which stands for a bias that the model lacks.
+distilled-input   the same input rows, tied: the output rows are the input rows.
+closed-form       the same output rows; input rows are the means.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import math
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")  # else a code for each length takes gigabytes
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM
+
+from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.subwords.vocabulary.extend import extend
+from subgraft.subwords.vocabulary.learning_errors import TooLargeError
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+STARTS = ("own", "mean", "distilled", "distilled-input", "closed-form")
+UPDATE = 2000  # characters
+MAX_TOKENS = 2500  # of a batch that is computed at once, with padding
+WARMUP = 10
+LAYERS = 0.4  # the share of the layers whose states are compared
+EVALUATE_AT = (0, 25_000, 50_000, 100_000, 200_000, 300_000, 500_000, 1_000_000, 2_000_000, 3_000_000)
+Ids = list[int]
+
+
+def lines_of(path: Path) -> list[str]:
+    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return [line for line in content.decode().split("\n") if line.strip()]
+
+
+@dataclass(frozen=True)
+class NewTokens:
+    """An extended vocabulary over the old one: the pieces of each new token, and counts of TRAIN.
+
+    Attributes:
+        pieces: Old ids of each new token, in the order of their ids.
+        shift: log of each token's share of what its first piece (or a piece itself) had before [V].
+    """
+
+    old: Tokenizer
+    extended: Tokenizer
+    pieces: list[Ids]
+    shift: Tensor
+
+    @classmethod
+    def of(cls, old: Tokenizer, text: Sequence[str], min_count: int) -> NewTokens:
+        try:
+            extended = extend(old, text, 1_000_000, min_count)
+        except TooLargeError as error:
+            extended = extend(old, text, error.possible, min_count)
+        entries = [extended.entries[token] for token in range(len(old), len(extended))]
+        pieces = old.segment_batch([entry for entry in entries if entry is not None])
+        before, after = (Counter(i for ids in each.encode_batch(text) for i in ids) for each in (old, extended))
+        shift = torch.zeros(len(extended))
+        taken: Counter[int] = Counter()
+        for token, (first, *_) in enumerate(pieces, start=len(old)):
+            shift[token] = math.log((after[token] + 0.5) / (before[first] + 1))
+            taken[first] += after[token]
+        for first, count in taken.items():
+            rest = max(before[first] - count, 0) + 0.5
+            shift[first] = max(math.log(rest / (before[first] + 1)), -4.0)  # what is hardly ever left may come back
+        return cls(old, extended, pieces, shift)
+
+
+class Decoder(nn.Module):
+    """A causal model with rows for new tokens: tied ones, or output rows of their own."""
+
+    def __init__(self, model: Any, count: int, start: int) -> None:
+        super().__init__()
+        self.model, self.start = model, start
+        self.old: nn.Parameter = model.get_input_embeddings().weight
+        width = self.old.shape[1]
+        self.new_input = nn.Parameter(torch.empty(count, width))
+        self.new_output: nn.Parameter | None = None
+
+    def states(self, ids: Tensor, layers: int | None = None, rows: Tensor | None = None) -> Tensor:
+        """States [B, T, d]: final ones after the last norm, or those after some layers."""
+        table = torch.cat([self.old, self.new_input if rows is None else rows])
+        embedded = F.embedding(ids, table)
+        body = self.model.model
+        if layers is None:
+            return body(inputs_embeds=embedded).last_hidden_state  # type: ignore[no-any-return]
+        positions = torch.arange(ids.shape[1])[None]
+        rotary = body.rotary_emb(embedded, positions)
+        for layer in body.layers[:layers]:
+            embedded = layer(embedded, attention_mask=None, position_embeddings=rotary, position_ids=positions)
+        return embedded
+
+    def losses(self, sentences: Sequence[Ids]) -> Iterator[Tensor]:
+        """The negative log-likelihood in nats of all tokens, batch by batch."""
+        for batch in batches(sentences):
+            ids, mask = padded([[self.start, *sentences[i][:-1]] for i in batch])
+            labels, _ = padded([sentences[i] for i in batch])
+            with torch.autocast("cpu", torch.bfloat16):
+                output = self.new_input if self.new_output is None else self.new_output
+                logits = self.states(ids)[mask] @ torch.cat([self.old, output]).T
+            yield F.cross_entropy(logits.float(), labels[mask], reduction="sum")
+
+    @torch.no_grad()
+    def bits(self, text: Sequence[str], tokenizer: Tokenizer) -> float:
+        """Bits per character."""
+        nats = sum(float(loss) for loss in self.losses(tokenizer.encode_batch(text)))
+        return nats / math.log(2) / sum(map(len, text))
+
+
+def batches(sentences: Sequence[Ids]) -> Iterator[list[int]]:
+    """Indices of sentences of about equal lengths, at most MAX_TOKENS with padding."""
+    batch: list[int] = []
+    for i in sorted(range(len(sentences)), key=lambda i: len(sentences[i])):
+        if batch and (len(batch) + 1) * (len(sentences[i]) + 1) > MAX_TOKENS:
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+def padded(sentences: Sequence[Ids]) -> tuple[Tensor, Tensor]:
+    longest = max(map(len, sentences))
+    ids = torch.tensor([ids + [0] * (longest - len(ids)) for ids in sentences])
+    return ids, torch.tensor([[True] * len(ids) + [False] * (longest - len(ids)) for ids in sentences])
+
+
+def same_ends(new: NewTokens, text: Sequence[str]) -> list[tuple[Ids, Ids, list[tuple[int, int]]]]:
+    """Lines in both segmentations, and (old, new) positions of each new token and its last piece."""
+    result = []
+    first_new = len(new.old)
+    for old, extended in zip(new.old.encode_batch(text), new.extended.encode_batch(text), strict=True):
+        position, agreeing = -1, []
+        for i, token in enumerate(extended):
+            position += len(new.pieces[token - first_new]) if token >= first_new else 1
+            if token >= first_new:
+                agreeing.append((position, i))
+        if position == len(old) - 1:  # else a join has moved another one
+            result.append((old, extended, agreeing))
+    return result
+
+
+def distil_input_rows(decoder: Decoder, new: NewTokens, text: Sequence[str], layers: int, rate: float = 0.03) -> None:
+    """Train the input rows of new tokens: relative distance of states to those of their last pieces, after `layers`."""
+    rows = nn.Parameter(decoder.new_input.detach().clone())
+    optimizer = torch.optim.AdamW([rows], lr=rate, betas=(0.9, 0.95), weight_decay=0.0)
+    updates = list(of_size(text, 3000))
+    for number, update in enumerate(updates):
+        optimizer.param_groups[0]["lr"] = rate * (1 - number / len(updates))
+        sentences = [each for each in same_ends(new, update) if each[2]]
+        for batch in batches([extended for _, extended, _ in sentences]):
+            old, _ = padded([[decoder.start, *sentences[i][0]] for i in batch])
+            extended, _ = padded([[decoder.start, *sentences[i][1]] for i in batch])
+            places = [(row, a + 1, b + 1) for row, i in enumerate(batch) for a, b in sentences[i][2]]
+            row, before, after = (torch.tensor(each) for each in zip(*places, strict=True))
+            with torch.autocast("cpu", torch.bfloat16):
+                with torch.no_grad():
+                    wanted = decoder.states(old, layers)[row, before].float()
+                states = decoder.states(extended, layers, rows)[row, after].float()
+            distance = (states - wanted).norm(dim=-1) / wanted.norm(dim=-1)
+            (gradient,) = torch.autograd.grad(distance.sum(), rows)
+            rows.grad = gradient if rows.grad is None else rows.grad + gradient
+        optimizer.step()
+        optimizer.zero_grad()
+    with torch.no_grad():
+        decoder.new_input.copy_(rows)
+
+
+@torch.no_grad()
+def bias_direction(decoder: Decoder, text: Sequence[str], tokenizer: Tokenizer) -> Tensor:
+    """v [d] with h·v = 1 for final states h in the old segmentation: least squares with a small ridge."""
+    width = decoder.old.shape[1]
+    gram, total = torch.zeros(width, width), torch.zeros(width)
+    sentences = tokenizer.encode_batch(text)
+    for batch in batches(sentences):
+        ids, mask = padded([[decoder.start, *sentences[i][:-1]] for i in batch])
+        with torch.autocast("cpu", torch.bfloat16):
+            states = decoder.states(ids)
+        states = states[mask].float()
+        gram += states.T @ states
+        total += states.sum(0)
+    ridge = 0.01 * gram.diagonal().mean()
+    direction: Tensor = torch.linalg.solve(gram + ridge * torch.eye(width), total)
+    return direction
+
+
+@torch.no_grad()
+def set_output_rows(decoder: Decoder, new: NewTokens, direction: Tensor) -> None:
+    """Output rows in closed form; old first pieces get less probability, by tied rows."""
+    first = torch.tensor([pieces[0] for pieces in new.pieces])
+    count = len(new.old)
+    decoder.new_output = nn.Parameter(decoder.old[first] + new.shift[count:, None] * direction)
+    decoder.old.add_(new.shift[:count, None] * direction)
+
+
+def of_size(text: Sequence[str], characters: int) -> Iterator[list[str]]:
+    """Consecutive lines of at least so many characters."""
+    update: list[str] = []
+    for line in text:
+        update.append(line)
+        if sum(map(len, update)) >= characters:
+            yield update
+            update = []
+
+
+def prepare(start: str, model: Any, new: NewTokens, text: Sequence[str], settings: argparse.Namespace) -> Decoder:
+    """The model with the rows of a start."""
+    decoder = Decoder(model, 0 if start == "own" else len(new.pieces), settings.start_token)
+    if start == "own":
+        return decoder
+    with torch.no_grad():
+        decoder.new_input.copy_(torch.stack([decoder.old[pieces].mean(0) for pieces in new.pieces]))
+    beginning = text[: next(i for i in range(len(text)) if sum(map(len, text[: i + 1])) >= settings.row_characters)]
+    direction = bias_direction(decoder, text[:50], new.old) if start in ("distilled", "closed-form") else None
+    if start.startswith("distilled"):
+        distil_input_rows(decoder, new, beginning, round(LAYERS * model.config.num_hidden_layers))
+    if direction is not None:
+        set_output_rows(decoder, new, direction)
+    return decoder
+
+
+def run(start: str, settings: argparse.Namespace) -> None:
+    torch.manual_seed(settings.seed)
+    text, dev, other = lines_of(settings.text), lines_of(settings.dev)[:100], lines_of(settings.other)[:100]
+    old = load_tokenizers(settings.model)["decoder"]
+    new = NewTokens.of(old, text, settings.min_count)
+    tokenizer = old if start == "own" else new.extended
+    random.Random(settings.seed).shuffle(text)
+    began = time.process_time()
+    model = AutoModelForCausalLM.from_pretrained(settings.model, dtype=torch.float32)
+    decoder = prepare(start, model, new, text, settings)
+    body = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    rows = [each for each in (decoder.new_input, decoder.new_output) if each is not None and len(each)]
+    groups = [{"params": body, "rate": settings.rate}, {"params": rows, "rate": settings.row_rate}]
+    optimizer = torch.optim.AdamW([group for group in groups if group["params"]], lr=1.0, weight_decay=0.0, fused=True)
+    seconds, read, done = time.process_time() - began, 0, set[int]()
+
+    def evaluate() -> None:
+        point = {
+            "start": start,
+            "seed": settings.seed,
+            "new_tokens": len(rows[0]) if rows else 0,
+            "tokens": sum(map(len, tokenizer.encode_batch(dev))),
+            "characters": read,
+            "seconds": round(seconds, 1),
+            "dev": round(decoder.bits(dev, tokenizer), 4),
+            "other": round(decoder.bits(other, tokenizer), 4),
+        }
+        print(json.dumps(point), flush=True)
+        with settings.out.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(point) + "\n")
+
+    for number, update in enumerate(of_size(text, UPDATE), start=1):
+        for place in EVALUATE_AT:
+            if place <= read and place not in done:
+                done.update(each for each in EVALUATE_AT if each <= read)
+                evaluate()
+        if read >= settings.characters:
+            return
+        began = time.process_time()
+        for group in optimizer.param_groups:
+            group["lr"] = group["rate"] * min(1.0, number / WARMUP)
+        sentences = tokenizer.encode_batch(update)
+        count = sum(map(len, sentences))
+        for loss in decoder.losses(sentences):
+            (loss / count).backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_([*body, *rows], 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        read += sum(map(len, update))
+        seconds += time.process_time() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--text", type=Path, required=True)
+    parser.add_argument("--dev", type=Path, required=True)
+    parser.add_argument("--other", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--start", nargs="+", choices=STARTS, default=["own", "mean", "distilled"])
+    parser.add_argument("--min-count", type=int, default=100)
+    parser.add_argument("--characters", type=int, default=300_000)
+    parser.add_argument("--row-characters", type=int, default=160_000)
+    parser.add_argument("--rate", type=float, default=2e-4)
+    parser.add_argument("--row-rate", type=float, default=1e-3)
+    parser.add_argument("--start-token", type=int, default=0, help="0 is SmolLM2's end of text, which begins each line")
+    parser.add_argument("--seed", type=int, default=1)
+    settings = parser.parse_args()
+    torch.set_num_threads(1)
+    for start in settings.start:
+        run(start, settings)
+
+
+if __name__ == "__main__":
+    main()
