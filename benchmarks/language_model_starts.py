@@ -1,7 +1,7 @@
 """How well a pretrained decoder continues with new subwords, by where their embeddings start.
 
     python benchmarks/language_model_starts.py MODEL --text TRAIN --dev DEV --other OTHER --out curves.jsonl
-        [--start own mean distilled] [--min-count 100] [--characters 300000] [--row-characters 160000] [--seed 1]
+        [--start own mean fitted] [--min-count 100] [--characters 300000] [--row-characters 160000] [--seed 1]
 
 MODEL is a directory of a causal model with a byte-level vocabulary. TRAIN, DEV and OTHER are text files (.gz too), one
 segment a line. Each start trains all weights on the same lines in the same order by a plain AdamW loop: constant rate
@@ -20,6 +20,10 @@ distilled   input and output rows of new tokens apart, as a decoder asks differe
                      the old first piece in TRAIN; so the new token takes its share of the probability that its first
                      piece has had. The first piece keeps the rest: E(f) + log(1 - Σ n(t) / n(f)) v. v is the direction
                      with h·v = 1 for final states h, by least squares, which stands for a bias that the model lacks.
+fitted      the same, and the output rows O are then fitted to the frozen model's states: for the state h before each
+            token y of the extended segmentation, read in the old one, minimise the mean of -log softmax([E; O] h)[y]
+            plus |O - O(start)|² / n. This is convex, the old rows' part of the softmax is computed once, and no
+            gradient goes through the model: it costs what reading the text costs.
 distilled-input   the same input rows, tied: the output rows are the input rows.
 closed-form       the same output rows; input rows are the means.
 """
@@ -36,6 +40,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +57,7 @@ from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-STARTS = ("own", "mean", "distilled", "distilled-input", "closed-form")
+STARTS = ("own", "mean", "distilled", "fitted", "distilled-input", "closed-form")
 UPDATE = 2000  # characters
 MAX_TOKENS = 2500  # of a batch that is computed at once, with padding
 WARMUP = 10
@@ -159,19 +164,30 @@ def padded(sentences: Sequence[Ids]) -> tuple[Tensor, Tensor]:
     return ids, torch.tensor([[True] * len(ids) + [False] * (longest - len(ids)) for ids in sentences])
 
 
-def same_ends(new: NewTokens, text: Sequence[str]) -> list[tuple[Ids, Ids, list[tuple[int, int]]]]:
-    """Lines in both segmentations, and (old, new) positions of each new token and its last piece."""
-    result = []
+@dataclass(frozen=True)
+class Line:
+    """A line in both segmentations; `last` is the old position of each new-segmentation token's last piece."""
+
+    old: Ids
+    extended: Ids
+    last: list[int]
+
+    @property
+    def first(self) -> list[int]:
+        """The old position of the first piece of each token of the extended segmentation."""
+        return [0, *(position + 1 for position in self.last[:-1])]
+
+
+def in_both(new: NewTokens, text: Sequence[str]) -> list[Line]:
+    """Lines whose old tokens are the pieces of their new ones: all but those where a join has moved another one."""
     first_new = len(new.old)
+    lines = []
     for old, extended in zip(new.old.encode_batch(text), new.extended.encode_batch(text), strict=True):
-        position, agreeing = -1, []
-        for i, token in enumerate(extended):
-            position += len(new.pieces[token - first_new]) if token >= first_new else 1
-            if token >= first_new:
-                agreeing.append((position, i))
-        if position == len(old) - 1:  # else a join has moved another one
-            result.append((old, extended, agreeing))
-    return result
+        sizes = [len(new.pieces[token - first_new]) if token >= first_new else 1 for token in extended]
+        last = [end - 1 for end in accumulate(sizes)]
+        if extended and last[-1] == len(old) - 1:
+            lines.append(Line(old, extended, last))
+    return lines
 
 
 def distil_input_rows(decoder: Decoder, new: NewTokens, text: Sequence[str], layers: int, rate: float = 0.03) -> None:
@@ -181,11 +197,16 @@ def distil_input_rows(decoder: Decoder, new: NewTokens, text: Sequence[str], lay
     updates = list(of_size(text, 3000))
     for number, update in enumerate(updates):
         optimizer.param_groups[0]["lr"] = rate * (1 - number / len(updates))
-        sentences = [each for each in same_ends(new, update) if each[2]]
-        for batch in batches([extended for _, extended, _ in sentences]):
-            old, _ = padded([[decoder.start, *sentences[i][0]] for i in batch])
-            extended, _ = padded([[decoder.start, *sentences[i][1]] for i in batch])
-            places = [(row, a + 1, b + 1) for row, i in enumerate(batch) for a, b in sentences[i][2]]
+        lines = [line for line in in_both(new, update) if max(line.extended) >= len(new.old)]
+        for batch in batches([line.extended for line in lines]):
+            old, _ = padded([[decoder.start, *lines[i].old] for i in batch])
+            extended, _ = padded([[decoder.start, *lines[i].extended] for i in batch])
+            places = [
+                (row, last + 1, position + 1)
+                for row, i in enumerate(batch)
+                for position, last in enumerate(lines[i].last)
+                if lines[i].extended[position] >= len(new.old)
+            ]
             row, before, after = (torch.tensor(each) for each in zip(*places, strict=True))
             with torch.autocast("cpu", torch.bfloat16):
                 with torch.no_grad():
@@ -227,6 +248,39 @@ def set_output_rows(decoder: Decoder, new: NewTokens, direction: Tensor) -> None
     decoder.old.add_(new.shift[:count, None] * direction)
 
 
+def fit_output_rows(decoder: Decoder, new: NewTokens, text: Sequence[str]) -> None:
+    """Fit the output rows of new tokens to the frozen model's states before each token of the extended segmentation."""
+    assert decoder.new_output is not None
+    count, states, labels = len(new.old), list[Tensor](), Ids()
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        lines = in_both(new, text)
+        for batch in batches([line.old for line in lines]):
+            ids, _ = padded([[decoder.start, *lines[i].old[:-1]] for i in batch])
+            batch_states = decoder.states(ids)
+            states += [batch_states[row, lines[i].first].float() for row, i in enumerate(batch)]
+            labels += [token for i in batch for token in lines[i].extended]
+    read, target = torch.cat(states), torch.tensor(labels)
+    with torch.no_grad():
+        old_logits = torch.cat([torch.logsumexp(part @ decoder.old.T, -1) for part in torch.split(read, 2000)])
+        old_target = (read * decoder.old[target.clamp(max=count - 1)]).sum(-1)
+    rows, start = nn.Parameter(decoder.new_output.detach().clone()), decoder.new_output.detach()
+    is_new, row = target >= count, (target - count).clamp(min=0)
+    optimizer = torch.optim.LBFGS([rows], max_iter=40, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        logits = read @ rows.T
+        own = torch.where(is_new, logits.gather(1, row[:, None])[:, 0], old_target)
+        loss = (torch.logaddexp(old_logits, logits.logsumexp(-1)) - own).mean()
+        loss = loss + (rows - start).square().sum() / len(read)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    optimizer.step(closure)  # type: ignore[no-untyped-call]
+    with torch.no_grad():
+        decoder.new_output.copy_(rows)
+
+
 def of_size(text: Sequence[str], characters: int) -> Iterator[list[str]]:
     """Consecutive lines of at least so many characters."""
     update: list[str] = []
@@ -245,11 +299,14 @@ def prepare(start: str, model: Any, new: NewTokens, text: Sequence[str], setting
     with torch.no_grad():
         decoder.new_input.copy_(torch.stack([decoder.old[pieces].mean(0) for pieces in new.pieces]))
     beginning = text[: next(i for i in range(len(text)) if sum(map(len, text[: i + 1])) >= settings.row_characters)]
-    direction = bias_direction(decoder, text[:50], new.old) if start in ("distilled", "closed-form") else None
-    if start.startswith("distilled"):
+    untied = start in ("distilled", "fitted", "closed-form")
+    direction = bias_direction(decoder, text[:50], new.old) if untied else None
+    if start in ("distilled", "fitted", "distilled-input"):
         distil_input_rows(decoder, new, beginning, round(LAYERS * model.config.num_hidden_layers))
     if direction is not None:
         set_output_rows(decoder, new, direction)
+    if start == "fitted":
+        fit_output_rows(decoder, new, beginning)
     return decoder
 
 
@@ -312,7 +369,7 @@ def main() -> None:
     parser.add_argument("--dev", type=Path, required=True)
     parser.add_argument("--other", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--start", nargs="+", choices=STARTS, default=["own", "mean", "distilled"])
+    parser.add_argument("--start", nargs="+", choices=STARTS, default=["own", "mean", "fitted"])
     parser.add_argument("--min-count", type=int, default=100)
     parser.add_argument("--characters", type=int, default=300_000)
     parser.add_argument("--row-characters", type=int, default=160_000)
