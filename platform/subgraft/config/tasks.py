@@ -64,7 +64,8 @@ _SCORED_BY_BITS: Mapping[str, Mapping[str, Any]] = {
     "evaluation": {"calibration": False, "by_token_count": False},
 }
 # A language model of billions of words is moved little: presets are tuned on small models that are pretrained here. On
-# SmolLM2 the presets' smoothing, rates and schedule cost 0.15 bits per character (docs/results.md).
+# SmolLM2 the presets' smoothing, rates and schedule cost 0.15 bits per character
+# (docs/measurements/pretrained-language-model.md).
 _PRETRAINED_LANGUAGE_MODEL: Mapping[str, Mapping[str, Any]] = {
     "finetune": {
         "label_smoothing": 0.0,
