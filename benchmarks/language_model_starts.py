@@ -77,7 +77,7 @@ class NewTokens:
 
     Attributes:
         pieces: Old ids of each new token, in the order of their ids.
-        shift: log of each token's share of what its first piece (or a piece itself) had before [V].
+        shift: log of each token's share of its first piece's occurrences; of a first piece, its rest [V].
     """
 
     old: Tokenizer

@@ -322,9 +322,9 @@ def main() -> int:
         arguments.out.write_text(text + "\n", encoding="utf-8")
         return 0
     before, after = (json.loads(path.read_text(encoding="utf-8")) for path in (arguments.before, arguments.after))
-    found = list(differences(before, after))
-    print("\n".join(found) if found else f"no difference in {len(before)} entries")
-    return 1 if found else 0
+    differing = list(differences(before, after))
+    print("\n".join(differing) if differing else f"no difference in {len(before)} entries")
+    return 1 if differing else 0
 
 
 if __name__ == "__main__":

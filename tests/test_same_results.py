@@ -1,4 +1,4 @@
-"""The record of what a version makes: it has everything that the tables of the package name, and shows differences."""
+"""The record of a version's results has everything that the tables of the package name, and shows differences."""
 
 from __future__ import annotations
 
