@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 
@@ -42,6 +44,22 @@ def test_shares_are_those_of_the_identifier(
     assert identify.shares(references) == {"de": 1.0} and identify.shares(sources) == {"en": 1.0}
     assert main(command) == 0
     assert "outputs in\t" in capsys.readouterr().out
+
+
+def test_pipes_are_scored_like_files(command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As of `--sources <(command)`."""
+    content = {"in": english(5), "wanted": german(5)}
+    for name, lines in content.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    assert main(command) == 0
+    scores = capsys.readouterr().out
+    with ThreadPoolExecutor(2) as pool:
+        for name, lines in content.items():
+            (tmp_path / name).unlink()
+            os.mkfifo(tmp_path / name)
+            pool.submit((tmp_path / name).write_text, "\n".join(lines) + "\n")
+        assert main(command) == 0
+    assert capsys.readouterr().out == scores
 
 
 def test_sentences_of_documents_are_identified_too(

@@ -202,21 +202,23 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
     ]  # unknown ones, before anything is read
     if (arguments.model is None) != (arguments.sources is None) and not (package_names and arguments.model is None):
         raise UserError("a model is evaluated on --sources, and nothing else takes them", where="evaluate")
-    kind = "hypotheses" if arguments.model is None else "sources"
-    hypotheses, references = (list(reading.lines(path)) for path in (vars(arguments)[kind], arguments.references))
-    check_parallel(hypotheses, references, f"{vars(arguments)[kind]} and {arguments.references}", kind)
-    sources = list(reading.lines(arguments.sources)) if arguments.sources else None
-    if sources is not None:
-        check_parallel(sources, references, f"{arguments.sources} and {arguments.references}", "sources")
+    references = list(reading.lines(arguments.references))
+    texts: dict[str, list[str]] = {}
+    for kind in ("sources", "hypotheses"):
+        if path := vars(arguments)[kind]:
+            texts[kind] = list(reading.lines(path))
+            check_parallel(texts[kind], references, f"{path} and {arguments.references}", kind)
+    sources = texts.get("sources", [])
     if arguments.model is not None:
         from subgraft.orchestration.execution.progress import counting
 
         with counting("translating") as progress:
-            hypotheses = subgraft.translate(arguments.model, hypotheses, **_search(arguments), progress=progress)
+            texts["hypotheses"] = subgraft.translate(arguments.model, sources, **_search(arguments), progress=progress)
+    hypotheses = texts["hypotheses"]
     task = arguments.task or "translation"
     settings = {"language": arguments.language, "task": task, "metrics": arguments.metric}
-    scores = subgraft.evaluate(hypotheses, references, sources=sources, **settings).scores
-    shares = _language_shares(arguments, sources or [], references, hypotheses)
+    scores = subgraft.evaluate(hypotheses, references, sources=sources or None, **settings).scores
+    shares = _language_shares(arguments, sources, references, hypotheses)
     if arguments.json:
         print_json(sentences=len(references), scores=scores, **({"output_language": shares} if shares else {}))
         return
