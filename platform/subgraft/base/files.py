@@ -18,10 +18,24 @@ MAX_NAME_BYTES = 255  # the limit of all common file systems
 
 def file_digest(path: Path) -> str:
     """The SHA-256 of a file's bytes, as 64 hexadecimal digits. Raises UserError for a pipe, which it would empty."""
-    if path.is_fifo():
-        raise UserError("a file is needed here, and this is a pipe", where=str(path), hint=TO_A_FILE)
+    _require_no_pipe(path)
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def require_file(path: Path) -> Path:
+    """Return the path. Raises UserError unless it is that of a regular file, which can be read several times."""
+    if require_path(path).is_file():
+        return path
+    _require_no_pipe(path)
+    if path.is_dir():
+        raise UserError("a file is needed here, and this is a folder", where=str(path))
+    raise UserError("no such file", where=str(path))
+
+
+def _require_no_pipe(path: Path) -> None:
+    if path.is_fifo():
+        raise UserError("a file is needed here, and this is a pipe", where=str(path), hint=TO_A_FILE)
 
 
 def require_path(path: Path) -> Path:

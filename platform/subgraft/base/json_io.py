@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from subgraft.base.errors import UserError
+from subgraft.base.files import require_file
 from subgraft.base.limits import JSON_BYTES, MAX_NESTING
 
 T = TypeVar("T")
@@ -119,9 +120,7 @@ def read_text(path: Path) -> str:
 
 def read_bytes(path: Path) -> bytes:
     """A file's bytes. Raises UserError with its path if it is missing, not a regular file, or too large."""
-    if not path.is_file():
-        raise UserError("no such file", where=str(path))
-    if path.stat().st_size > JSON_BYTES.value:
+    if require_file(path).stat().st_size > JSON_BYTES.value:
         raise UserError("the file is too large", where=str(path), hint=JSON_BYTES.hint)
     return path.read_bytes()
 

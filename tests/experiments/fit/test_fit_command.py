@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
 import pytest
 
 from command_processes import ended, started
+from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.tokenizers import write_languages
 from subgraft.orchestration.store.record import verify_artifact
 from toys import english, english_tokenizer, german, german_tokenizer, marian, sentences
 
@@ -145,6 +148,24 @@ def test_exchanged_and_equal_files_are_noticed(here: Path, capsys: pytest.Captur
     (here / "half.en").write_text("\n".join([*lines[:250], *english(150, 7)]) + "\n")
     assert main([*command, "half.en", "text.de", "--out", "half"]) == 0
     assert "250 of 400 pairs have the same text on both sides" in capsys.readouterr().out
+
+
+def test_pipes_are_refused_by_name(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As of `--pairs <(command) <(command)`, and before the pipe is opened, which would wait for a writer."""
+    os.mkfifo(here / "pipe")
+    for command in (
+        ["fit", "model", "--pairs", "pipe", "text.de", "--languages", "en-de", "--out", "out"],
+        [*FIT, "--text", "pipe"],
+    ):
+        assert main(command) == 2
+        assert "pipe: a file is needed here, and this is a pipe" in capsys.readouterr().err, command
+    assert not (here / "out").exists()
+
+
+def test_a_direction_that_the_model_is_not_for_is_a_warning(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_languages([Languages(source="de", target="en")], here / "model")
+    assert main([*FIT, "--plan"]) == 0
+    assert "[warning]  the model is for de-en, not for en-de" in capsys.readouterr().out
 
 
 def test_a_model_that_names_no_languages_needs_them(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

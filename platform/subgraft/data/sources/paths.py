@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from subgraft.base.errors import UserError
-from subgraft.base.files import require_path
+from subgraft.base.files import require_file, require_path
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import Split
 
@@ -43,11 +43,8 @@ def find(name: str, base: Path) -> Path:
 
 
 def find_file(name: str, base: Path) -> Path:
-    """A file, as in `find`. Raises UserError for a folder."""
-    path = find(name, base)
-    if not path.is_file():
-        raise UserError("a file was expected, this is a folder", where=str(path))
-    return path
+    """A file, as in `find`. Raises UserError for a folder or a pipe."""
+    return require_file(find(name, base))
 
 
 def split_files(folder: Path, codes: Sequence[str]) -> dict[Split, tuple[Path, ...]]:

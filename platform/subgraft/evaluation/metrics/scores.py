@@ -132,7 +132,7 @@ def check_parallel(hypotheses: Sized, references: Sized, where: str = "", kind: 
         raise UserError(
             f"{len(hypotheses)} {kind} but {len(references)} references",
             where=where,
-            hint=_DOCUMENTS_HINT if kind == "documents" else "the two must agree line by line",
+            hint=_DOCUMENTS_HINT if kind == "documents" else "Line N of one must belong to line N of the other.",
         )
     if len(references) == 0:
         raise UserError(f"there is nothing to score: no {kind} and no references", where=where)

@@ -14,7 +14,13 @@ from subgraft.config.settings_base import SENTENCEPIECE_KINDS, SideName, Vocabul
 from subgraft.evaluation.reporting.numbers import percent
 from subgraft.modeling.families import MissingCodeError, SequenceFormat, family_of, head_in, require_marked_targets
 from subgraft.modeling.hub import read_config, require_model
-from subgraft.modeling.tokenizers import checkpoint_languages, load_tokenizers, with_languages
+from subgraft.modeling.tokenizers import (
+    checkpoint_directions,
+    checkpoint_languages,
+    languages_of,
+    load_tokenizers,
+    with_languages,
+)
 from subgraft.subwords.vocabulary.learn import kind_like
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -107,8 +113,8 @@ class BaseModelFacts:
             new[error.language] = MEAN_OF_CODES
             return self._format(pair, new)
 
-    def warnings_about(self, pairs: Sequence[tuple[str, str]]) -> list[str]:
-        """Signs that pairs are not a text and its translation, or are in the other direction, one a line.
+    def warnings_about(self, pairs: Sequence[tuple[str, str]], languages: Languages) -> list[str]:
+        """Signs that pairs are not a text and its translation, or are not in the model's direction, one a line.
 
         The direction shows where the sides have vocabularies of their own: the exchanged texts need fewer tokens.
         Raises ArgumentError if both sides of all pairs are equal.
@@ -118,6 +124,10 @@ class BaseModelFacts:
             hint = "Line N of one file must be the translation of line N of the other."
             raise ArgumentError("both sides are the same text", where="pairs", hint=hint)
         warnings = []
+        try:
+            languages_of(checkpoint_directions(self.directory), self.tokenizers.values(), languages)
+        except ArgumentError as error:  # which finetuning can change
+            warnings.append(f"[warning]  {error.what}: finetuning must teach it the other direction")
         if 2 * equal > len(pairs):
             warnings.append(f"[warning]  {equal:,} of {len(pairs):,} pairs have the same text on both sides")
         encoder, decoder = self.tokenizers["encoder"], self.tokenizers["decoder"]

@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from subgraft.base.errors import ArgumentError, UserError
-from subgraft.base.files import file_digest
+from subgraft.base.errors import ArgumentError
+from subgraft.base.files import file_digest, require_file
 from subgraft.base.terminal_escaping import printable
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.experiment import Experiment
@@ -129,8 +129,8 @@ class FitSession(ABC):
         request = self._request
         return {
             "model": checkpoint_digest(request.model.directory),
-            self.files: [_digest(path) for path in request.files],
-            "text": [_digest(path) for path in request.text],
+            self.files: [file_digest(require_file(path)) for path in request.files],
+            "text": [file_digest(require_file(path)) for path in request.text],
             "languages": " ".join(pair.name for pair in request.directions or (self._languages,)),
             "quick": request.quick,
         }
@@ -322,16 +322,9 @@ class Fit(FitSession):
                 f"{len(text.train):,} to train on, {len(text.dev):,} dev, {len(text.test):,} test{empty}"
             )
             self._say(text.summary)
-            for warning in self._request.model.warnings_about(documents.pairs):
+            for warning in self._request.model.warnings_about(documents.pairs, pair):
                 self._say(warning)
         return dict(zip(directions, splits, strict=True))
-
-
-def _digest(path: Path) -> str:
-    """Digest of a file. Raises UserError if it does not exist."""
-    if not path.is_file():
-        raise UserError("no such file", where=str(path))
-    return file_digest(path)
 
 
 def machine() -> Machine:

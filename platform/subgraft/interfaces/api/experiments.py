@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from subgraft.base.errors import ArgumentError, UserError
-from subgraft.base.files import require_path
+from subgraft.base.files import require_file
 from subgraft.config.initialiser_registry import names_with
 from subgraft.config.settings_base import SideName
 from subgraft.config.tasks import TASKS, TaskName
@@ -220,10 +220,7 @@ def _files(pairs: tuple[Path | str, Path | str] | None, text: Path | str | None)
     if (pairs is None) == (text is None):
         raise ArgumentError("a generator is trained on pairs of files or on one text", where="pairs")
     files = [Path(file) for file in pairs or (text,) if file is not None]
-    for path in files:
-        if not require_path(path).is_file():
-            raise UserError("no such file", where=str(path))
-    return [str(path.absolute()) for path in files]
+    return [str(require_file(path).absolute()) for path in files]
 
 
 def experiment_of(settings: dict[str, Any], name: str) -> Experiment:
