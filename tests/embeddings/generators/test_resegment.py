@@ -113,6 +113,7 @@ class _Figure2:
         Entry("ing", False),
     )
 
+    word_entries = entries
     ids: ClassVar = {entry: i for i, entry in enumerate(entries) if entry is not None}
 
     def __len__(self) -> int:
