@@ -18,6 +18,7 @@ from subgraft.interfaces.cli import main
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.spelling import byte_tokens
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 ADDED = 60
@@ -168,8 +169,10 @@ def test_published_like_sizes_keep_real_text_as_it_was(mirror: Path) -> None:
     old = learn(everyday, kind="unigram", size=4000, byte_fallback=True)
     new = extend(old, manual, 1000)
     before, after = old.encode_with_ends(everyday + manual), new.encode_with_ends(everyday + manual)
-    moved = sum(not set(n) <= set(o) for (_, o), (_, n) in zip(before, after, strict=True))
-    assert moved <= 0.002 * len(before)
+    spelled = byte_tokens(old)  # bytes of neighbouring characters all end where the last of these characters ends
+    known = [(o, n) for (ids, o), (_, n) in zip(before, after, strict=True) if spelled.isdisjoint(ids)]
+    moved = sum(not set(n) <= set(o) for o, n in known)
+    assert len(known) > 8000 and moved <= 0.002 * len(known)
     assert sum(len(ids) for ids, _ in after) < 0.9 * sum(len(ids) for ids, _ in before)
 
 
