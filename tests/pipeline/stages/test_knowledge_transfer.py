@@ -24,7 +24,7 @@ from subgraft.orchestration.store.store import Store
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.training.objectives.masked import MaskedObjective
 from subgraft.training.objectives.objective import Request
-from toys import english, german, marian, publish_bert
+from toys import english, english_tokenizer, german, german_tokenizer, marian, publish_bert
 
 CONFIG = tiny(
     upstream="{corpus: upstream, objectives: [{kind: masked}], vocabulary: {kind: wordpiece, size: 150}}",
@@ -223,8 +223,7 @@ def test_a_published_bert_takes_the_place_of_pretraining(pretraining: bool, tmp_
 def test_what_does_not_fit_is_refused_before_anything_runs(changes: list[str], complaint: str, tmp_path: Path) -> None:
     config = written(tmp_path, CONFIG)
     publish_bert(tmp_path / "published", pretraining=False)
-    translating = Bundle.load(tmp_path / "published")
-    Bundle(marian(), translating.encoder, translating.decoder).save(tmp_path / "marian")
+    Bundle(marian(), english_tokenizer(), german_tokenizer()).save(tmp_path / "marian")
     with pytest.raises(UserError, match=complaint):
         assert Pipeline(load(config, Experiment, changes), tmp_path).report
 
