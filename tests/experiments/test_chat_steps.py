@@ -73,7 +73,7 @@ def test_an_instruct_model_is_finetuned_with_every_vocabulary(kind: str, tmp_pat
     INSTRUCT[kind](tmp_path / "model")
     before = Bundle.load(tmp_path / "model")
     ends = [before.decoder.pieces[end] for end in end_tokens(before.model, before.decoder)]
-    special = {before.decoder.pieces[token] for token in before.decoder.special_ids}
+    special = {before.decoder.pieces[token] for token in {*before.decoder.special_ids, *before.decoder.symbols}}
     sentencepiece = kind in ("gemma", "mistral")
     vocabulary = "{kind: bpe, size: 400, byte_fallback: true}" if sentencepiece else "{kind: byte-level-bpe, size: 400}"
     pipeline, store = finish(configured(tmp_path, downstream=f"{{corpus: own, vocabulary: {vocabulary}}}"))
