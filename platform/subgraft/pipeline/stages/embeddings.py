@@ -54,8 +54,6 @@ class GeneratorStage(AnyGeneratorStage):
 
     stage_name: ClassVar[str] = "generator"
     revision: ClassVar[int] = 4
-    distributed: ClassVar[bool] = True
-    accelerated: ClassVar[bool] = True
 
     kind: MixingKind
     generator: GeneratorSettings
@@ -75,8 +73,6 @@ class NetworkStage(AnyGeneratorStage):
 
     stage_name: ClassVar[str] = "network"
     revision: ClassVar[int] = 4
-    distributed: ClassVar[bool] = True
-    accelerated: ClassVar[bool] = True
 
     network: NetworkSettings
 
@@ -130,21 +126,19 @@ class DistillationStage(TrainedStage):
         rows = max(map(sizes.vocabulary, self.sides)) * sizes.width
         return ExtraParameters(held=rows, trained=rows)
 
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.learned_rows import distil
+
+        return distil(self, inputs, out, context)
+
 
 class TokenDistillationStage(DistillationStage):
     """Token Distillation."""
 
     stage_name: ClassVar[str] = "distillation"
     revision: ClassVar[int] = 2
-    distributed: ClassVar[bool] = True
-    accelerated: ClassVar[bool] = True
 
     distillation: TokenDistillationSettings
-
-    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
-        from subgraft.pipeline.compute.learned_rows import distil
-
-        return distil(self, inputs, out, context)
 
 
 class AttentionInfluenceStage(DistillationStage):
@@ -152,15 +146,8 @@ class AttentionInfluenceStage(DistillationStage):
 
     stage_name: ClassVar[str] = "attention-influence"
     revision: ClassVar[int] = 2
-    distributed: ClassVar[bool] = True
-    accelerated: ClassVar[bool] = True
 
     distillation: AttentionInfluenceSettings
-
-    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
-        from subgraft.pipeline.compute.learned_rows import distil
-
-        return distil(self, inputs, out, context)
 
 
 class LikelihoodMatchingStage(TrainedStage):
@@ -175,8 +162,6 @@ class LikelihoodMatchingStage(TrainedStage):
 
     stage_name: ClassVar[str] = "matching"
     revision: ClassVar[int] = 1
-    distributed: ClassVar[bool] = True
-    accelerated: ClassVar[bool] = True
 
     frozen_model: ClassVar[bool] = True
     new_tokens_only: ClassVar[bool] = True
@@ -205,8 +190,6 @@ class VocadtStage(TrainedStage):
 
     stage_name: ClassVar[str] = "vocadt"
     revision: ClassVar[int] = 2
-    distributed: ClassVar[bool] = True
-    accelerated: ClassVar[bool] = True
 
     frozen_model: ClassVar[bool] = True
 

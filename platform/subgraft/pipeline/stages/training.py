@@ -89,6 +89,8 @@ class TrainedStage(Stage):
             the vocabularies are compared.
     """
 
+    distributed: ClassVar[bool] = True
+    accelerated: ClassVar[bool] = True
     frozen_model: ClassVar[bool] = False
     new_tokens_only: ClassVar[bool] = False
 
@@ -139,8 +141,6 @@ class PretrainStage(TrainedStage):
 
     stage_name: ClassVar[str] = "pretrain"
     revision: ClassVar[int] = 3
-    distributed: ClassVar[bool] = True
-    accelerated: ClassVar[bool] = True
 
     objectives: tuple[ObjectiveSettings, ...]
     languages: Languages
@@ -211,8 +211,6 @@ class FinetuneStage(TrainedStage):
 
     stage_name: ClassVar[str] = "finetune"
     revision: ClassVar[int] = 2
-    distributed: ClassVar[bool] = True
-    accelerated: ClassVar[bool] = True
 
     # The name of its settings in a configuration.
     group: ClassVar[str] = "finetune"
@@ -311,15 +309,8 @@ class EmbeddingWarmupStage(FinetuneStage):
 
     stage_name: ClassVar[str] = "embedding-warmup"
     revision: ClassVar[int] = 2
-    distributed: ClassVar[bool] = True
-    accelerated: ClassVar[bool] = True
 
     group: ClassVar[str] = "embedding_warmup_training"
-
-    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
-        from subgraft.pipeline.compute.finetune import run
-
-        return run(self, inputs, out, context)
 
 
 class UnsupervisedStage(FinetuneStage):
@@ -331,8 +322,6 @@ class UnsupervisedStage(FinetuneStage):
 
     stage_name: ClassVar[str] = "unsupervised"
     revision: ClassVar[int] = 1
-    distributed: ClassVar[bool] = True
-    accelerated: ClassVar[bool] = True
 
     @property
     def epochs_over(self) -> EpochsOver:
@@ -354,8 +343,6 @@ class MultitaskStage(FinetuneStage):
 
     stage_name: ClassVar[str] = "multitask"
     revision: ClassVar[int] = 2
-    distributed: ClassVar[bool] = True
-    accelerated: ClassVar[bool] = True
 
     group: ClassVar[str] = "multitask_training"
 
