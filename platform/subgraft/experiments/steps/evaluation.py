@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Any
 
 from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.plugins import METRICS, packages
@@ -22,7 +23,7 @@ from subgraft.pipeline.stages.evaluation import (
     LikelihoodStage,
     SeenPairsStage,
 )
-from subgraft.pipeline.stages.models import TransferStage
+from subgraft.pipeline.stages.models import MethodStage, TransferStage
 from subgraft.pipeline.stages.training import FinetuneStage
 from subgraft.pipeline.stages.vocabularies import GapStage
 
@@ -148,15 +149,7 @@ class EvaluationSteps:
         sample = self.experiment.intrinsic
         if sample is None or initialiser_info(system.initialiser).learning:  # there, only new tokens' rows are learnt
             return None
-        transfer_stage = transfer.stage
-        stage = IntrinsicStage(
-            method=transfer_stage.method,
-            sides=transfer_stage.sides,
-            max_similar=transfer_stage.max_similar,
-            seed=transfer_stage.seed,
-            package=transfer_stage.package,
-            donor=transfer_stage.donor,
-            sample=sample,
-        )
+        method: dict[str, Any] = {name: getattr(transfer.stage, name) for name in MethodStage.model_fields}
+        stage = IntrinsicStage(**method, sample=sample)
         name = transfer.name.replace("transfer", "intrinsic quality of", 1)
         return Step(stage, name, transfer.inputs, transfer.labels)

@@ -23,7 +23,7 @@ from subgraft.embeddings.transplanting.transplant import Method, TransplantRepor
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.artifacts import QUALITY, further_corpora
 from subgraft.pipeline.stages.evaluation import IntrinsicStage
-from subgraft.pipeline.stages.models import TransferStage
+from subgraft.pipeline.stages.models import MethodStage, TransferStage
 from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.pipeline.stages.vocabularies import StaticEmbeddingsStage
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -67,7 +67,7 @@ def run_transfer(stage: TransferStage, inputs: Inputs, out: Path, context: Conte
     return {"method": stage.method, "sides": {side: asdict(report) for side, report in reports.items()}}
 
 
-def method_of(stage: TransferStage | IntrinsicStage, inputs: Inputs, copy_shared_tokens: bool = True) -> Method:
+def method_of(stage: MethodStage, inputs: Inputs, copy_shared_tokens: bool = True) -> Method:
     """A stage's method with the inputs of its step that it needs."""
     return Method(
         stage.method,

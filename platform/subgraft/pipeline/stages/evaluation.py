@@ -9,11 +9,11 @@ from pydantic import Field
 
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import IntrinsicSettings, MeasurementSettings, RankingSettings
-from subgraft.config.initialisers import DonorMapping
 from subgraft.config.objectives import TranslationSettings
 from subgraft.config.settings_base import Settings, SideName
 from subgraft.config.task_objectives import TaskObjectiveSettings
 from subgraft.config.training import SelectName
+from subgraft.pipeline.stages.models import MethodStage
 from subgraft.pipeline.stages.stage import Inputs, Stage, Summary
 
 # Prefix of an evaluation's inputs with text of the languages that outputs may be in.
@@ -52,24 +52,12 @@ class EvaluateStage(Stage):
         return evaluate_model(self, inputs, out, context)
 
 
-class IntrinsicStage(Stage):
-    """The quality of an initialiser on tokens whose rows are known.
-
-    Attributes:
-        seed: Of random initialisers, as in a transfer; the sample has its own.
-        package: Package and version of a plugin's method.
-        donor: As in a transfer.
-    """
+class IntrinsicStage(MethodStage):
+    """The quality of an initialiser on tokens whose rows are known; the sample has a seed of its own."""
 
     stage_name: ClassVar[str] = "intrinsic"
     revision: ClassVar[int] = 2
 
-    method: str
-    sides: tuple[SideName, ...]
-    max_similar: int
-    seed: int
-    package: str | None = None
-    donor: DonorMapping | None = None
     sample: IntrinsicSettings
 
     def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:

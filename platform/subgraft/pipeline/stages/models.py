@@ -188,18 +188,14 @@ class ContextStage(Stage):
         return add_context(self, inputs, out, context)
 
 
-class TransferStage(Stage):
-    """A transfer of a model to new vocabularies.
+class MethodStage(Stage):
+    """Base of the stages that make embeddings of new tokens by a method.
 
     Attributes:
         seed: Of random initialisers; 0 for the others, so that all seeds share one transfer.
         package: Package and version of a plugin's method.
         donor: How embeddings of the input model `donor` are mapped.
-        keep_matrices: Whether to save the mixing matrices, for a finetuning with tie_to_sources.
     """
-
-    stage_name: ClassVar[str] = "transfer"
-    revision: ClassVar[int] = 3
 
     method: str
     sides: tuple[SideName, ...]
@@ -207,6 +203,18 @@ class TransferStage(Stage):
     seed: int
     package: str | None = None
     donor: DonorMapping | None = None
+
+
+class TransferStage(MethodStage):
+    """A transfer of a model to new vocabularies.
+
+    Attributes:
+        keep_matrices: Whether to save the mixing matrices, for a finetuning with tie_to_sources.
+    """
+
+    stage_name: ClassVar[str] = "transfer"
+    revision: ClassVar[int] = 3
+
     copy_shared_tokens: bool = True
     keep_matrices: bool = False
 
