@@ -28,7 +28,7 @@ from subgraft.interfaces.api.arguments import (
     require_whole,
 )
 from subgraft.interfaces.api.transfers import check_method, with_new_languages
-from subgraft.interfaces.api.vocabularies import Text, text_lines, warn_of, warn_of_lost_text, words_of
+from subgraft.interfaces.api.vocabularies import Text, lost_lines, text_lines, warn_of, words_of
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.transformers import write_tokenizers
 from subgraft.modeling.families import family_of
@@ -116,7 +116,7 @@ def graft(
             warn_of(remaining_unknown(vocabulary, Counter(chain.from_iterable(lines))))
         else:
             warn_of(words_beyond_limit(vocabulary, lines))
-        warn_of_lost_text(bundle.decoder, vocabulary, lines, max_lost_lines)
+        warn_of(lost_lines(bundle.decoder, vocabulary, lines, max_lost_lines))
         sides = family_of(model).sides
         result = transfer_bundle(bundle, dict.fromkeys(sides, vocabulary), initialiser).bundle
         result, loading = write_tokenizers(result, output, pair, own_texts=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from types import MappingProxyType
 
 from pydantic import ValidationError
 
-from subgraft.base.errors import ArgumentError, LossWarning, UserError
+from subgraft.base.errors import ArgumentError, UserError
 from subgraft.config.initialiser_registry import initialiser_info, names_with
 from subgraft.config.initialisers import DonorMapping
 from subgraft.config.settings_base import SideName
@@ -21,7 +20,7 @@ from subgraft.embeddings.transplanting.new_languages import add_languages, with_
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.interfaces.api.arguments import new_languages_of, one_of, require_sound, require_whole, sides_of
 from subgraft.interfaces.api.outputs import Model, load
-from subgraft.interfaces.api.vocabularies import VocabularyLike, vocabulary_of
+from subgraft.interfaces.api.vocabularies import VocabularyLike, vocabulary_of, warn_of
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.compute.transfer import transfer_bundle
 from subgraft.subwords.vocabulary.lost_text import lost_probes
@@ -96,8 +95,7 @@ def transfer(
     }
     present = [side for side in target if side in bundle.tokenizers]
     for message in dict.fromkeys(lost_probes(bundle.tokenizers[side], target[side]) for side in present):
-        if message:
-            warnings.warn(message, LossWarning, stacklevel=2)
+        warn_of(message)
     result = transfer_bundle(bundle, target, initialiser)
     return replace(old, bundle=result.bundle, reports=result.reports)
 

@@ -113,7 +113,7 @@ def learn_vocabulary(
     )
     warn_of(words_beyond_limit(learnt, lines.sample))
     if old is not None:
-        warn_of_lost_text(old, learnt, lines.sample, max_lost_lines)
+        warn_of(lost_lines(old, learnt, lines.sample, max_lost_lines))
     return learnt
 
 
@@ -123,11 +123,9 @@ def warn_of(loss: str) -> None:
         warnings.warn(loss, LossWarning, stacklevel=3)  # the caller of the function that calls this one
 
 
-def warn_of_lost_text(old: Tokenizer, new: Tokenizer, lines: Iterable[str], max_lost_lines: float) -> None:
-    """Warn of lines that the new vocabulary loses. Raises ArgumentError above this share of the lines."""
-    message = lost_text(old, new, lines).warning(max_lost_lines, "max_lost_lines", ArgumentError)
-    if message:
-        warnings.warn(message, LossWarning, stacklevel=3)  # the caller of the function that calls this one
+def lost_lines(old: Tokenizer, new: Tokenizer, lines: Iterable[str], max_lost_lines: float) -> str:
+    """What the new vocabulary loses, for `warn_of`. Raises ArgumentError above this share of the lines."""
+    return lost_text(old, new, lines).warning(max_lost_lines, "max_lost_lines", ArgumentError)
 
 
 def extend(
@@ -161,7 +159,7 @@ def extend(
     old, lines = vocabulary_of(vocabulary, side), sampled(counted(text_lines(text), characters))
     extended = extend_vocabulary(old, lines, add, min_count, words_of(words))
     warn_of(remaining_unknown(extended, characters))
-    warn_of_lost_text(old, extended, lines.sample, max_lost_lines)
+    warn_of(lost_lines(old, extended, lines.sample, max_lost_lines))
     return extended
 
 
@@ -196,7 +194,7 @@ def trim(
     require_share("max_lost_lines", max_lost_lines)
     old, lines = vocabulary_of(vocabulary, side), sampled(text_lines(text))
     trimmed = trim_vocabulary(old, lines, min_count)
-    warn_of_lost_text(old, trimmed, lines.sample, max_lost_lines)
+    warn_of(lost_lines(old, trimmed, lines.sample, max_lost_lines))
     return trimmed
 
 

@@ -134,7 +134,8 @@ def add_text(command: Options) -> None:
 
 
 def add_max_lost_lines(command: Options) -> None:
-    share = "share of the text's lines that the old vocabulary gives back and the new one may change (default 0.01)"
+    what = "share of the text's lines that the old vocabulary gives back and the new one may change"
+    share = f"{what} (default {MAX_LOST_LINES:g})"
     command.add_argument("--max-lost-lines", type=share_of_lines, default=MAX_LOST_LINES, metavar="SHARE", help=share)
 
 
