@@ -90,7 +90,8 @@ def side(model: PreTrainedModel, name: SideName) -> Side:
 
 def row_counts(model: PreTrainedModel) -> dict[SideName, int]:
     """The number of each side's input embeddings."""
-    return {name: len(side(model, name).input.weight) for name in side_names(model)}
+    family = family_of(model)
+    return {name: len(family.input_table(model, name).weight) for name in family.sides}
 
 
 def side_config(model: PreTrainedModel, name: SideName) -> PreTrainedConfig:

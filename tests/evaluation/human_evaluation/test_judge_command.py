@@ -129,7 +129,7 @@ def test_every_mistake_of_a_sheet_is_reported(make: Path, capsys: pytest.Capture
     ("arguments", "message"),
     [
         (["--out", "new", "--key", "new/key.json"], "the key would lie among the sheets"),
-        (["--out", "new", "--key", "kept/key.json"], "kept/key.json: exists already\n  Give another --key."),
+        (["--out", "new", "--key", "kept/key.json"], "kept/key.json: exists already\n  Name another file."),
         (["--out", "sheets", "--key", "key.json"], "sheets: exists and is not an empty directory"),
         (["--out", "new", "--key", "key.json", "--items", "4"], "4 items are requested, but only 3 exist"),
         (["--out", "new", "--key", "key.json", "--system", "ours"], "the run has no system 'ours'"),
