@@ -409,6 +409,13 @@ def byte_level(size: int, special: tuple[str, ...], splitting: str = "gpt2", pre
     return str(built.to_str())
 
 
+def _with_symbols(message: str, symbols: Iterable[str], normalized: bool) -> str:
+    """A tokenizer.json with further added tokens, which are not special."""
+    built = tokenizers.Tokenizer.from_str(message)
+    built.add_tokens([tokenizers.AddedToken(symbol, normalized=normalized) for symbol in symbols])
+    return str(built.to_str())
+
+
 def _write_byte_level(directory: Path, message: str, both: bool = True) -> int:
     """tokenizer.json and, as older ones have it, vocab.json and merges.txt. How many pieces there are."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -527,7 +534,7 @@ def phi_3_mini(directory: Path) -> None:
 
 
 def gemma(directory: Path, kind: str) -> None:
-    """google/gemma-2b, gemma-2-2b and gemma-3-1b-pt: SentencePiece BPE with bytes, no space before the first word."""
+    """google/gemma-2b, gemma-2-2b and gemma-3-1b-pt: SentencePiece BPE with bytes and symbols, no space put first."""
     directory.mkdir(parents=True, exist_ok=True)
     options = {"pad_id": 0, "eos_id": 1, "bos_id": 2, "unk_id": 3, "add_dummy_prefix": False}
     model = sentencepiece_model(
@@ -536,7 +543,7 @@ def gemma(directory: Path, kind: str) -> None:
         byte_fallback=True,
         normalization_rule_name="identity",
         remove_extra_whitespaces=False,
-        user_defined_symbols="<start_of_turn>,<end_of_turn>",
+        user_defined_symbols="<start_of_turn>,<end_of_turn>,<table>,\n\n,\n\n\n,▁▁,▁▁▁▁",
         **options,
     )
     (directory / "tokenizer.model").write_bytes(model)
@@ -605,8 +612,9 @@ def opt_125m(directory: Path, **other: Any) -> None:
 
 
 def pythia_70m(directory: Path) -> None:
-    """EleutherAI/pythia-70m: byte-level BPE behind NFC, one token that begins, ends and is unknown."""
-    content = json.loads(byte_level(600, ("<|endoftext|>", "<|padding|>")))
+    """EleutherAI/pythia-70m: byte-level BPE behind NFC, runs of spaces, a token that begins, ends and is unknown."""
+    runs = [" " * length for length in range(24, 1, -1)]
+    content = json.loads(_with_symbols(byte_level(600, ("<|endoftext|>", "<|padding|>")), runs, normalized=True))
     content["normalizer"] = {"type": "NFC"}
     size = _write_byte_level(directory, json.dumps(content, ensure_ascii=False), both=False)
     end = "<|endoftext|>"
@@ -634,11 +642,14 @@ def bloom_560m(directory: Path) -> None:
 def qwen(directory: Path, kind: str) -> None:
     """Qwen/Qwen2.5-0.5B and Qwen3-0.6B: added tokens behind the pieces, and rows behind these; no beginning."""
     special = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-    size = _write_byte_level(directory, byte_level(600, special, "qwen"))
+    marks = ["<tool_call>", "</tool_call>", "<|fim_prefix|>", *(("<think>", "</think>") if kind == "qwen3" else ())]
+    pieces = _with_symbols(byte_level(600, special, "qwen"), marks, normalized=False)
+    size = _write_byte_level(directory, pieces)
     settings = {"bos_token": None, "eos_token": special[0], "pad_token": special[0]}
     settings["tokenizer_class"] = "Qwen2Tokenizer"
     _json(directory, tokenizer_config={**settings, "add_prefix_space": False, "model_max_length": 131072})
-    end = {"bos_token_id": size - 3, "eos_token_id": size - 3}
+    text_end = size - len(marks) - len(special)
+    end = {"bos_token_id": text_end, "eos_token_id": text_end}
     configs = {"qwen2": transformers.Qwen2Config, "qwen3": transformers.Qwen3Config}
     classes = {"qwen2": transformers.Qwen2ForCausalLM, "qwen3": transformers.Qwen3ForCausalLM}
     heads = {"head_dim": 16} if kind == "qwen3" else {}

@@ -39,6 +39,8 @@ ADVERSARIAL = (
     "don't can't I'll 'quoted' “so”",
     "UPPER lower MiXeD straße STRASSE",
     "x" * 120,
+    "    def f(x):\n\n\n\t\treturn      x",
+    "<tool_call>{}</tool_call> a<think> </think>b <|fim_prefix|><table>  <td>",
     "$%&/()=?`´*+~#'-_.:,;<>|^°",
 )
 
