@@ -14,8 +14,8 @@ import time
 import torch
 
 from measurements import measurements, options
+from subgraft.config.experiment.presets import preset
 from subgraft.config.initialisers import ResegmentationSettings
-from subgraft.config.presets import preset
 from subgraft.config.training import TrainingSettings
 from subgraft.data.text.batches import BatchPlan
 from subgraft.embeddings.generators.generator import Generator

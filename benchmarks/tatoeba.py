@@ -6,8 +6,8 @@ import itertools
 
 from measurements import real_text
 from subgraft.config.corpora import Languages
+from subgraft.config.experiment.presets import preset
 from subgraft.config.models import MarianSettings
-from subgraft.config.presets import preset
 from subgraft.data.text.reading import lines
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_named

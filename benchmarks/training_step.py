@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from measurements import measurements, options
-from subgraft.config.presets import preset
+from subgraft.config.experiment.presets import preset
 from subgraft.config.training import TrainingSettings
 from subgraft.data.text.batches import BatchPlan
 from subgraft.modeling.sides import side

@@ -25,7 +25,7 @@ import torch
 
 from measurements import measurements, options, real_text
 from subgraft.config.corpora import Cleaning, CorpusSource
-from subgraft.config.presets import preset
+from subgraft.config.experiment.presets import preset
 from subgraft.config.training import TrainingSettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.paths import data_folder

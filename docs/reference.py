@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 from subgraft.base.limits import MAX_COUNT
 from subgraft.config.allocation import Allocation
 from subgraft.config.experiment import Experiment
-from subgraft.config.json_schema import descriptions
+from subgraft.config.experiment.json_schema import descriptions
 from subgraft.config.settings_base import groups_in
 from subgraft.interfaces.cli import parser
 

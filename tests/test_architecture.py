@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-# The wings in the order in which they may import each other: each one imports those before it.
-WINGS = (
+# The wings, and the settings of an experiment, in the order in which they may import each other: each one imports those
+# before it. An experiment's settings are assembled from those of all methods, which have their stages in the same file.
+FLOORS = (
     "base",
     "config",
     "subwords",
@@ -22,10 +23,12 @@ WINGS = (
     "training",
     "embeddings",
     "pipeline",
+    "config/experiment",
     "orchestration",
     "experiments",
     "interfaces",
 )
+WINGS = tuple(floor for floor in FLOORS if "/" not in floor)
 LARGEST_SHARE = 0.16
 HEAVY = {
     "ray": {"orchestration/execution/", "experiments/search/"},
@@ -75,16 +78,22 @@ def test_platform_is_not_a_package(repository: Path) -> None:
 
 
 def test_imports_run_one_way(repository: Path) -> None:
-    height = {wing: floor for floor, wing in enumerate(WINGS)}
     wrong = []
     for path, wing in _modules(repository):
-        if wing not in height:  # subgraft/__init__.py and __main__.py
+        if wing not in WINGS:  # subgraft/__init__.py and __main__.py
             continue
+        own = _height(path.relative_to(_package(repository)).with_suffix("").parts)
         for name in _imports(path):
-            parts = name.split(".")
-            if parts[0] == "subgraft" and len(parts) > 1 and height.get(parts[1], 0) > height[wing]:
-                wrong.append(f"{path.name} ({wing}) imports {name}")
+            package, *parts = name.split(".")
+            if package == "subgraft" and parts and _height(parts) > own:
+                wrong.append(f"{path.name} ({FLOORS[own]}) imports {name}")
     assert not wrong
+
+
+def _height(parts: Sequence[str]) -> int:
+    """The floor of a module."""
+    inner = "/".join(parts[:2])
+    return FLOORS.index(inner if inner in FLOORS else parts[0]) if parts[0] in FLOORS else 0
 
 
 def test_no_two_modules_of_a_room_import_each_other(repository: Path) -> None:

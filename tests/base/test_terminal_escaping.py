@@ -16,7 +16,7 @@ from subgraft.base.terminal_escaping import printable, say
 from subgraft.interfaces.cli import main
 from subgraft.orchestration.execution.progress import RichDisplay
 from subgraft.orchestration.store.step import Step
-from subgraft.pipeline.stages.stage import Stage
+from subgraft.training.stage import Stage
 from toy_steps import ToyKind, nothing
 
 EVIL = "[/] [bold]x[/bold] [link=file:///etc]y[/link] :smile: \x1b[2J\x07\x85 \u202eabc \udcff"

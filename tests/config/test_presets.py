@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from subgraft.config.experiment import Experiment
+from subgraft.config.experiment.presets import PRESETS, preset, with_preset
 from subgraft.config.models import SETTINGS_OF_FAMILY
-from subgraft.config.presets import PRESETS, preset, with_preset
 from subgraft.config.tasks import TASKS
 from subgraft.config.yaml_tree import parse
 
@@ -74,7 +74,7 @@ def test_every_value_of_a_task_arrives_over_every_preset() -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_preset_files_are_free_of_mistakes(name: str) -> None:
-    assert not parse((files("subgraft.config.presets") / f"{name}.yaml").read_text(), name).mistakes
+    assert not parse((files("subgraft.config.experiment.presets") / f"{name}.yaml").read_text(), name).mistakes
 
 
 def test_a_setting_takes_precedence_over_the_preset() -> None:

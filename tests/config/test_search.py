@@ -9,8 +9,8 @@ import pytest
 from small_searches import searchable
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
+from subgraft.config.experiment.search import Range
 from subgraft.config.loading import load
-from subgraft.config.search import Range
 from subgraft.experiments.manifest import manifest
 from subgraft.pipeline.stages.evaluation import EvaluateStage
 

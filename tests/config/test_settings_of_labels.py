@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from subgraft.config.experiment import Experiment
-from subgraft.config.presets import with_preset
+from subgraft.config.experiment.presets import with_preset
 
 BASE: dict[str, Any] = {
     "name": "labels",

@@ -8,18 +8,18 @@ from typing import get_args
 
 import pytest
 
+from subgraft.config.experiment.presets import with_preset
 from subgraft.config.initialiser_registry import (
     INITIALISERS,
     LEARNINGS,
     GeneratorName,
     LearningName,
+    StartName,
     TrainedGenerator,
     initialiser_info,
     learning_of,
     names_with,
 )
-from subgraft.config.presets import with_preset
-from subgraft.config.systems import StartName
 from subgraft.config.tasks import TASKS, TaskName, tasks_with
 from subgraft.embeddings.initialisers.registry import METHODS
 from subgraft.evaluation.metrics.scores import METRICS

@@ -27,8 +27,8 @@ from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.outbox import Outbox, StartRun
 from subgraft.orchestration.tracking.tracker import PARENT, Tracker
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Json
+from subgraft.training.stage import Stage
 from toy_steps import ToyKind, nothing, record_of
 
 LATER = timedelta(minutes=5)

@@ -24,7 +24,7 @@ from subgraft.config.runtime import Runtime
 from subgraft.orchestration.execution.runner import run
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.stage import Stage
+from subgraft.training.stage import Stage
 
 class Counting(Stage):
     stage_name = "count"

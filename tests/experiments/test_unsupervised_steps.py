@@ -19,9 +19,9 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.orchestration.estimates.workload import workload
 from subgraft.orchestration.store.step import Step, in_order, made_by
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.compute.chunked_translation import Search
 from subgraft.pipeline.stages.corpora import BackTranslatedStage
 from subgraft.pipeline.stages.training import UnsupervisedStage
+from subgraft.training.chunked_translation import Search
 from toy_steps import record_of
 from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer
 

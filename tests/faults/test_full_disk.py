@@ -25,7 +25,7 @@ from safetensors.numpy import save_file
 from subgraft.base.errors import OperationalError
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.stage import Stage
+from subgraft.training.stage import Stage
 
 class Written(Stage):
     stage_name = "corpus"

@@ -19,7 +19,7 @@ from pathlib import Path
 from subgraft.base.errors import OperationalError
 from subgraft.orchestration.execution.runner import run
 from subgraft.config.runtime import Runtime
-from subgraft.pipeline.stages.stage import Stage
+from subgraft.training.stage import Stage
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 

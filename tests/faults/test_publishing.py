@@ -19,7 +19,7 @@ from subgraft.training.context import Json
 PROGRAM = """
 import sys
 from pathlib import Path
-from subgraft.pipeline.stages.stage import Stage
+from subgraft.training.stage import Stage
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store

@@ -21,8 +21,8 @@ from subgraft.orchestration.execution.cluster import cluster
 from subgraft.orchestration.execution.runner import run
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Context, Json
+from subgraft.training.stage import Stage
 from toy_steps import ToyKind
 from traced_training import EXAMPLES, TRACES, by_step, drawn, traced_pretraining
 

@@ -24,7 +24,7 @@ from subgraft.orchestration.store.record import RECORD
 from subgraft.orchestration.store.step import Step, sha256_of
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.outbox import EndRun, Outbox, SetTags, StartRun
-from subgraft.pipeline.stages.stage import Stage
+from subgraft.training.stage import Stage
 from toy_steps import ToyKind, nothing
 
 pytestmark = pytest.mark.slow

@@ -24,9 +24,9 @@ from subgraft.data.text.fields import pair_fields
 from subgraft.orchestration.execution.runner import run
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.pipeline.stages.training import PretrainStage
 from subgraft.training.context import Context, Json
+from subgraft.training.stage import Stage
 from toy_steps import ToyKind
 from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
 

@@ -16,7 +16,7 @@ from subgraft.orchestration.store.events import StageContext
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.compute import chunked_translation
+from subgraft.training import chunked_translation
 from toy_steps import record_of
 
 

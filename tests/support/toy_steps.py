@@ -9,8 +9,8 @@ from typing import Any
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Json
+from subgraft.training.stage import Stage
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from subgraft.config.settings_base import StaticAlgorithm
 
 GeneratorName = Literal["avg", "att", "patt", "network"]
 TrainedGenerator = Literal["att", "patt", "network"]
+StartName = Literal["mean", "avg", "att", "patt"]  # of training
 LearningName = Literal["token-distillation", "attention-influence", "likelihood-matching", "vocadt"]
 
 

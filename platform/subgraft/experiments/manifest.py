@@ -11,11 +11,11 @@ from subgraft.orchestration.store.step import Step, in_order, made_by
 from subgraft.orchestration.tracking.payloads import CORPUS, TEST, TRAINED, UPSTREAM_AFTER
 from subgraft.orchestration.tracking.tracker import SystemRun
 from subgraft.pipeline.stages.evaluation import Design, ReportedSystem, ReportStage, SystemInputs
-from subgraft.pipeline.stages.training import TrainedStage
+from subgraft.training.stage import TrainedStage
 
 if TYPE_CHECKING:
     from subgraft.config.experiment import Experiment
-    from subgraft.config.systems import System
+    from subgraft.config.experiment.systems import System
     from subgraft.config.training import ModelTrainingSettings
     from subgraft.experiments.steps.system import SystemSteps
 

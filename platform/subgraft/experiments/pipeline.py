@@ -6,8 +6,8 @@ from functools import cached_property
 from pathlib import Path
 
 from subgraft.config.experiment import Experiment
+from subgraft.config.experiment.systems import System
 from subgraft.config.settings_base import SideName
-from subgraft.config.systems import System
 from subgraft.experiments.manifest import manifest
 from subgraft.experiments.steps.additional_text import AdditionalTextSteps
 from subgraft.experiments.steps.back_translation import BackTranslationSteps, UnsupervisedSteps

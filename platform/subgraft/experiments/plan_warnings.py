@@ -27,7 +27,7 @@ from subgraft.subwords.vocabulary.spelling import spelling, unknown_characters
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from subgraft.config.comparison import Comparison
+    from subgraft.config.experiment.comparison import Comparison
     from subgraft.orchestration.store.step import Step
     from subgraft.orchestration.store.store import Store
 

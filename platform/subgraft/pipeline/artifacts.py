@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from subgraft.pipeline.stages.stage import Inputs
+from subgraft.training.stage import Inputs
 
 # An evaluation's sentence statistics, by metric (see `metrics.sentence_statistics`). SPELLED [n]: whether source and
 # reference have no unknown token in the model's vocabularies. BITS and CHARACTERS of continued text, for each test line

@@ -12,9 +12,9 @@ import pytest
 
 from small_searches import searchable
 from subgraft.config.experiment import Experiment
+from subgraft.config.experiment.search import Range
+from subgraft.config.experiment.systems import System
 from subgraft.config.loading import load
-from subgraft.config.search import Range
-from subgraft.config.systems import System
 from subgraft.config.yaml_tree import parse
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.space import (

@@ -9,8 +9,8 @@ import pytest
 from optuna.trial import TrialState
 from ray.tune.schedulers import TrialScheduler
 
-from subgraft.config.search import HalvingSettings, Objective, Range, SearchSettings, SearchSpace
-from subgraft.config.systems import System
+from subgraft.config.experiment.search import HalvingSettings, Objective, Range, SearchSettings, SearchSpace
+from subgraft.config.experiment.systems import System
 from subgraft.experiments.search.space import grid
 from subgraft.experiments.search.study import MIN_TRIALS, ask, importances, study_of
 from subgraft.experiments.search.trial_results import TrialResult, Value

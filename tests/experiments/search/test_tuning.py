@@ -9,7 +9,8 @@ from subgraft.config.training import FinetuneSettings
 from subgraft.experiments.search.tuning import Watcher
 from subgraft.orchestration.store.events import Metrics, Progress, Warned
 from subgraft.orchestration.store.step import Step
-from subgraft.pipeline.stages.training import FinetuneStage, TrainedStage
+from subgraft.pipeline.stages.training import FinetuneStage
+from subgraft.training.stage import TrainedStage
 
 TRAINING = FinetuneSettings(max_steps=30, batch_size=10, learning_rate=0.1, warmup_steps=1)
 LANGUAGES = Languages(source="en", target="de")

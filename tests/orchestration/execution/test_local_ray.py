@@ -27,8 +27,8 @@ from subgraft.orchestration.execution.runner import run
 from subgraft.orchestration.store.events import Observer
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Context, Json
+from subgraft.training.stage import Stage
 from toy_steps import ToyKind
 
 pytestmark = pytest.mark.ray

@@ -12,7 +12,7 @@ from subgraft.orchestration.execution.plan import State, make_plan, table
 from subgraft.orchestration.store.events import EVENTS, EventLog, Started
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.stage import Stage
+from subgraft.training.stage import Stage
 from toy_steps import ToyKind, nothing
 
 

@@ -18,7 +18,7 @@ from subgraft.orchestration.execution.progress import (
 from subgraft.orchestration.store.events import Progress, Warned
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.stage import Stage
+from subgraft.training.stage import Stage
 from toy_steps import ToyKind, nothing
 
 

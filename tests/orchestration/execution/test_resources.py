@@ -11,7 +11,7 @@ from subgraft.orchestration.execution.resources import groups_at_once, machine_s
 from subgraft.orchestration.execution.worker import Job
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step
-from subgraft.pipeline.stages.stage import Stage
+from subgraft.training.stage import Stage
 from toy_steps import ToyKind
 
 LAPTOP, GPU_NODE, HEAD = {"CPU": 2.0}, {"CPU": 8.0, "GPU": 1.0}, {"memory": 1e9}

@@ -21,9 +21,9 @@ from subgraft.orchestration.store.events import Metrics, Observer, Progress, War
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError, too_large
 from subgraft.training.context import Context, Json
+from subgraft.training.stage import Stage
 from toy_steps import ToyKind
 
 pytestmark = pytest.mark.ray

@@ -14,7 +14,7 @@ from subgraft.orchestration.store.home import STORE_FORMAT, default_home, descri
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.server import require_recorded
-from subgraft.pipeline.stages.stage import Stage
+from subgraft.training.stage import Stage
 from toy_steps import ToyKind, nothing
 
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subgraft.orchestration.store.step import Step, canonical_json, flatten, in_order, sha256_of
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Json
+from subgraft.training.stage import Stage
 from toy_steps import ToyKind, nothing
 
 
@@ -44,7 +44,7 @@ def test_a_fingerprint_is_that_of_the_written_definition() -> None:
 
 def test_a_fingerprint_is_the_same_in_another_process() -> None:
     program = (
-        "from subgraft.orchestration.store.step import Step; from subgraft.pipeline.stages.stage import Stage\n"
+        "from subgraft.orchestration.store.step import Step; from subgraft.training.stage import Stage\n"
         "class Corpus(Stage):\n    stage_name = 'corpus'\n    revision = 1\n"
         "    size: int = 10\n    text: str = 'größer'\n    rate: float = 0.1\n"
         "print(Step(Corpus(), 'other name').fingerprint)"

@@ -19,8 +19,8 @@ from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.record import RECORD, Record
 from subgraft.orchestration.store.step import Step, sha256_of
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Json
+from subgraft.training.stage import Stage
 from toy_steps import ToyKind, nothing
 
 

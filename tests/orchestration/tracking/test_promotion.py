@@ -20,8 +20,8 @@ from subgraft.orchestration.tracking.model_registry import CANDIDATE, CARD, CHAM
 from subgraft.orchestration.tracking.promotion import Requirement, promote
 from subgraft.orchestration.tracking.server import Server
 from subgraft.orchestration.tracking.tracker import Tracker
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Json
+from subgraft.training.stage import Stage
 from toy_steps import ToyKind, nothing, record_of
 
 REFERENCES = [f"the court of number {n} grants damages to party {n} of the contract ." for n in range(40)]

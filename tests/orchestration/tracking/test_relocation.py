@@ -13,8 +13,8 @@ from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.model_registry import Registry
 from subgraft.orchestration.tracking.server import Server
 from subgraft.orchestration.tracking.tracker import Tracker
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Json
+from subgraft.training.stage import Stage
 from toy_steps import ToyKind, nothing, record_of
 
 

@@ -26,8 +26,8 @@ from subgraft.orchestration.tracking.outbox import Delivery, Outbox, StartRun
 from subgraft.orchestration.tracking.payloads import SHORT_LENGTH, fingerprints_in
 from subgraft.orchestration.tracking.server import Server, tracking_uri
 from subgraft.orchestration.tracking.tracker import Tracker
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Json
+from subgraft.training.stage import Stage
 from toy_steps import ToyKind, nothing, record_of
 from tracking_servers import TrackingServer, closed_port
 

@@ -17,8 +17,8 @@ from subgraft.orchestration.tracking.compare import compare
 from subgraft.orchestration.tracking.model_registry import REGISTERED, Registry
 from subgraft.orchestration.tracking.server import KIND, Server
 from subgraft.orchestration.tracking.tracker import SystemRun, Tracker
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Json
+from subgraft.training.stage import Stage
 from toy_steps import ToyKind, nothing, record_of
 from tracking_servers import TrackingServer
 

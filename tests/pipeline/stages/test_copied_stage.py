@@ -27,9 +27,9 @@ from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages.corpora import CopiedStage
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.pipeline.stages.training import FinetuneStage
 from subgraft.training.context import Context, Json
+from subgraft.training.stage import Stage
 from toy_steps import ToyKind, record_of
 from toys import german
 

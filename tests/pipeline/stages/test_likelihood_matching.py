@@ -12,9 +12,9 @@ import torch
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource
+from subgraft.config.initialiser_registry import StartName
 from subgraft.config.initialisers import LikelihoodMatchingSettings
 from subgraft.config.settings_base import SideName
-from subgraft.config.systems import StartName
 from subgraft.config.training import TrainingSettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
@@ -174,7 +174,7 @@ def able(place: Path) -> Path:
 
 def test_its_own_translations_take_the_place_of_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A changed reference changes nothing; chunks survive a kill, are not made again, and their cost is reported."""
-    monkeypatch.setattr("subgraft.pipeline.compute.chunked_translation.CHUNK", 16)
+    monkeypatch.setattr("subgraft.training.chunked_translation.CHUNK", 16)
     (tmp_path / "given").mkdir()
     inputs = written("marian", tmp_path / "given") | {"model": able(tmp_path / "able")}
     own = recipe(text="own-translations")

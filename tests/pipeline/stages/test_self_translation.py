@@ -10,8 +10,8 @@ import torch
 
 from subgraft.config.corpora import Languages
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.compute import chunked_translation
-from subgraft.pipeline.compute.chunked_translation import Search, Translations, translate_in_chunks
+from subgraft.training import chunked_translation
+from subgraft.training.chunked_translation import Search, Translations, translate_in_chunks
 from toys import english, english_tokenizer, german_tokenizer, marian
 
 LANGUAGES = Languages(source="en", target="de")

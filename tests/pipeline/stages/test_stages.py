@@ -12,7 +12,7 @@ import pytest
 
 from subgraft.pipeline import stages
 from subgraft.pipeline.stages.registry import STAGES
-from subgraft.pipeline.stages.stage import Stage
+from subgraft.training.stage import Stage
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.stage_name)

@@ -10,10 +10,10 @@ from functools import partial
 from itertools import product
 from typing import Any
 
+from subgraft.config.experiment.search import DEFAULT_TRIALS, Range, SearchSettings, SearchSpace
+from subgraft.config.experiment.systems import System
 from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.plugins import METRICS, packages
-from subgraft.config.search import DEFAULT_TRIALS, Range, SearchSettings, SearchSpace
-from subgraft.config.systems import System
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.trial_results import TrialResult, Value
 from subgraft.experiments.steps.decoding_engine import with_engine

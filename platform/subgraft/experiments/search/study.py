@@ -12,8 +12,8 @@ from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from subgraft.config.search import MINIMISED, Range, SearchSettings
-from subgraft.config.systems import System
+from subgraft.config.experiment.search import MINIMISED, Range, SearchSettings
+from subgraft.config.experiment.systems import System
 from subgraft.experiments.search.space import draw
 from subgraft.experiments.search.trial_results import TrialResult, Value, ended
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from subgraft.base import json_io
-from subgraft.config.search import MINIMISED
+from subgraft.config.experiment.search import MINIMISED
 from subgraft.evaluation.reporting.records import Command
 from subgraft.orchestration.store.disk import space_needed
 

@@ -26,8 +26,8 @@ from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from subgraft.base.errors import SubgraftError, UserError
-from subgraft.config.search import Objective, SearchSettings
-from subgraft.config.systems import System
+from subgraft.config.experiment.search import Objective, SearchSettings
+from subgraft.config.experiment.systems import System
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.recorder import Recorder
 from subgraft.experiments.search.space import grid, planned_trials, search_settings, template, trial_steps

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import cast
 
+from subgraft.config.experiment.systems import System
 from subgraft.config.objectives import TranslationSettings
 from subgraft.config.synthetic import MADE_PAIRS, TextUse
-from subgraft.config.systems import System
 from subgraft.config.task_objectives import TaskObjectiveSettings
 from subgraft.experiments.steps.back_translation import BackTranslationSteps
 from subgraft.experiments.steps.decoding_engine import with_engine

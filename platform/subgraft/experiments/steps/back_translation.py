@@ -10,10 +10,10 @@ from pathlib import Path
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
+from subgraft.config.experiment.systems import System
 from subgraft.config.objectives import TranslationSettings
 from subgraft.config.settings_base import OTHER_SIDE, TextSide
 from subgraft.config.synthetic import TextUse
-from subgraft.config.systems import System
 from subgraft.config.task_objectives import TaskObjectiveSettings
 from subgraft.config.training import FinetuneSettings
 from subgraft.data.synthetic_pairs import require_tag

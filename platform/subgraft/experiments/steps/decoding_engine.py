@@ -14,7 +14,8 @@ from subgraft.modeling.hub import read_config, require_model
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline.stages.corpora import BackTranslatedStage
 from subgraft.pipeline.stages.evaluation import EvaluateStage
-from subgraft.pipeline.stages.stage import (
+from subgraft.pipeline.stages.training import FinetuneStage, PretrainStage
+from subgraft.training.stage import (
     FromCheckpoint,
     FromSettings,
     OnBothSides,
@@ -27,7 +28,6 @@ from subgraft.pipeline.stages.stage import (
     WithSourceEncoder,
     WithVocabularies,
 )
-from subgraft.pipeline.stages.training import FinetuneStage, PretrainStage
 
 # A new model's configuration needs sizes; which ones does not affect what CTranslate2 supports.
 _ANY_SIZE = 100

@@ -8,9 +8,9 @@ from typing import cast
 
 from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
+from subgraft.config.experiment.systems import System
 from subgraft.config.initialiser_registry import LearningName, initialiser_info, package_of
 from subgraft.config.settings_base import SideName, StaticAlgorithm
-from subgraft.config.systems import System
 from subgraft.config.training import TrainingSettings
 from subgraft.experiments.steps.additional_text import AdditionalTextSteps
 from subgraft.experiments.steps.inputs import InputSteps, from_checkpoint

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+from subgraft.config.experiment.systems import System
 from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.plugins import METRICS, packages
-from subgraft.config.systems import System
 from subgraft.experiments.steps.decoding_engine import with_engine
 from subgraft.experiments.steps.inputs import InputSteps
 from subgraft.experiments.steps.models import ModelSteps

@@ -9,8 +9,8 @@ from pathlib import Path
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
+from subgraft.config.experiment.systems import System
 from subgraft.config.settings_base import SideName
-from subgraft.config.systems import System
 from subgraft.config.tasks import TASKS
 from subgraft.config.vocabularies import SamplingSettings, VocabularySettings
 from subgraft.experiments.preflight import require_ends_of_blocks, require_head

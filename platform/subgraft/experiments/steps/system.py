@@ -6,18 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from subgraft.config.experiment.systems import System
 from subgraft.config.settings_base import SideName
-from subgraft.config.systems import System
 from subgraft.orchestration.store.step import Step, in_order, made_by
 from subgraft.pipeline.stages.corpora import BackTranslatedStage
 from subgraft.pipeline.stages.evaluation import EvaluateStage, SeenPairsStage
 from subgraft.pipeline.stages.models import TransferStage
-from subgraft.pipeline.stages.training import (
-    EmbeddingWarmupStage,
-    FinetuneStage,
-    MultitaskStage,
-    TrainedStage,
-)
+from subgraft.pipeline.stages.training import EmbeddingWarmupStage, FinetuneStage, MultitaskStage
+from subgraft.training.stage import TrainedStage
 
 SIDES: tuple[SideName, ...] = ("encoder", "decoder")
 Moment = Literal["upstream_before", "upstream_after"]

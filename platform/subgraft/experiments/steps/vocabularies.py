@@ -11,8 +11,8 @@ from typing import Literal
 from subgraft.base.errors import UserError
 from subgraft.config.domains import UpstreamSettings
 from subgraft.config.entities import ENTITY_TOKENS
+from subgraft.config.experiment.systems import System
 from subgraft.config.settings_base import SideName, TextSide
-from subgraft.config.systems import System
 from subgraft.config.vocabularies import TaskVocabularySettings, VocabularySettings
 from subgraft.experiments.steps.inputs import InputSteps
 from subgraft.orchestration.store.step import Step

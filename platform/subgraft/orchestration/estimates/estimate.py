@@ -17,7 +17,7 @@ from subgraft.orchestration.store.events import EVENTS, EventTail, Metrics, Star
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step, made_by
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.training import TrainedStage
+from subgraft.training.stage import TrainedStage
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -27,7 +27,10 @@ from subgraft.modeling.tokenizers import load_tokenizers, with_languages
 from subgraft.orchestration.estimates.memory_estimate import Dimensions
 from subgraft.orchestration.estimates.workload import known_tokenizer
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.stage import (
+from subgraft.pipeline.stages.vocabularies import AdaptedVocabularyStage, VocabularyStage
+from subgraft.subwords.vocabulary.alignment import new_tokens
+from subgraft.training.stage import (
+    ExtraParameters,
     FromCheckpoint,
     FromSettings,
     ModelChange,
@@ -39,13 +42,10 @@ from subgraft.pipeline.stages.stage import (
     WithSourceEncoder,
     WithVocabularies,
 )
-from subgraft.pipeline.stages.training import ExtraParameters
-from subgraft.pipeline.stages.vocabularies import AdaptedVocabularyStage, VocabularyStage
-from subgraft.subwords.vocabulary.alignment import new_tokens
 
 if TYPE_CHECKING:
     from subgraft.orchestration.store.step import Step
-    from subgraft.pipeline.stages.training import TrainedStage
+    from subgraft.training.stage import TrainedStage
 
 Config = Mapping[str, Any]
 

@@ -19,14 +19,14 @@ from subgraft.data.text.features import features_of
 from subgraft.data.text.languages import repeated
 from subgraft.modeling.tokenizers import load_tokenizers, with_languages
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.stage import FromCheckpoint
 from subgraft.pipeline.stages.training import FinetuneStage, PretrainStage
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.schedule import MixedPlan, batch_plan, planned_steps, steps_of
+from subgraft.training.stage import FromCheckpoint
 
 if TYPE_CHECKING:
     from subgraft.orchestration.store.step import Step
-    from subgraft.pipeline.stages.training import TrainedStage
+    from subgraft.training.stage import TrainedStage
 
 # Number of evenly spaced pairs from which the tokens per sentence are estimated.
 SAMPLE = 1000

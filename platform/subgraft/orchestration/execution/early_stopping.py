@@ -14,7 +14,7 @@ from pathlib import Path
 
 from subgraft.orchestration.store.step import Step, made_by
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.training import TrainedStage
+from subgraft.training.stage import TrainedStage
 
 CHECKPOINTS, PRECISION = "checkpoints", "precision.json"
 _PREFIX = "step-"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, cast
 
 from typing_extensions import TypeVar
 
-from subgraft.pipeline.stages.stage import S, Stage
+from subgraft.training.stage import S, Stage
 
 if TYPE_CHECKING:
     from subgraft.training.context import Json

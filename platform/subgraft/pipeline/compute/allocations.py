@@ -21,7 +21,6 @@ from subgraft.pipeline.stages.allocations import (
     CurveStage,
     JointVocabularyStage,
 )
-from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.allocation.capacity import Capacity, capacity, piece_shares
 from subgraft.subwords.allocation.choice import RECORD as ALLOCATION_RECORD
 from subgraft.subwords.allocation.choice import Allocated, Candidate, NoRoomError, choose
@@ -33,6 +32,7 @@ from subgraft.subwords.vocabulary.learning_errors import TooLargeError
 from subgraft.subwords.vocabulary.specials import special_tokens
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context
+from subgraft.training.stage import Inputs, Summary
 
 
 def report_allocation(stage: AllocationReportStage, inputs: Inputs, out: Path, context: Context) -> Summary:

@@ -21,13 +21,12 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.encoded import encode
 from subgraft.data.text.segments import Text
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.compute.chunked_translation import Search, translate_in_chunks
 from subgraft.pipeline.compute.finetune import Finetuning
 from subgraft.pipeline.stages.corpora import BackTranslatedStage
-from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.pipeline.stages.training import UnsupervisedStage
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
+from subgraft.training.chunked_translation import Search, translate_in_chunks
 from subgraft.training.context import Context
 from subgraft.training.objectives.dev_scores import describe_dev_engine
 from subgraft.training.objectives.mixture import AuxiliaryText
@@ -35,6 +34,7 @@ from subgraft.training.objectives.objective import Request
 from subgraft.training.objectives.translation import DevScores, TaskPairs
 from subgraft.training.progress import CURVE
 from subgraft.training.setup import is_writer, peak_memory, write_curve
+from subgraft.training.stage import Inputs, Summary
 
 
 def back_translate(stage: BackTranslatedStage, inputs: Inputs, out: Path, context: Context) -> Summary:

@@ -28,11 +28,11 @@ from subgraft.pipeline.compute.continuation import continuer
 from subgraft.pipeline.compute.measurements import measure_length, output_counts, search_speed, warm_up, write_texts
 from subgraft.pipeline.compute.sourced import overlap, score_figures, scores_to_json, statistics_by_name
 from subgraft.pipeline.stages.evaluation import EvaluateStage
-from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json
 from subgraft.training.objectives.conversations import Turns, answer_nats, answers_of, template_of
 from subgraft.training.setup import device
+from subgraft.training.stage import Inputs, Summary
 
 _METRICS: tuple[AnyMetricName, ...] = ("BLEU", "chrF", "ROUGE-1", "ROUGE-2", "ROUGE-L")
 

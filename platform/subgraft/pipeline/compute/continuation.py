@@ -23,11 +23,11 @@ from subgraft.modeling.inference.prompts import ChatTemplate
 from subgraft.pipeline.artifacts import BITS, CHARACTERS, STATISTICS
 from subgraft.pipeline.compute.measurements import measure_length, output_counts, search_speed, warm_up, write_texts
 from subgraft.pipeline.stages.evaluation import EvaluateStage
-from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json
 from subgraft.training.objectives.causal import line_nats
 from subgraft.training.setup import device
+from subgraft.training.stage import Inputs, Summary
 
 if TYPE_CHECKING:
     from subgraft.config.objectives import CausalSettings

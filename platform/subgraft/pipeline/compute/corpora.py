@@ -20,8 +20,8 @@ from subgraft.data.text.language_id import Sample, Similarity, Verdict, similari
 from subgraft.pipeline.artifacts import SEEN
 from subgraft.pipeline.stages.corpora import CopiedStage, CorpusStage, ReversedStage, TextStage
 from subgraft.pipeline.stages.evaluation import SeenPairsStage
-from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.training.context import Context, Json
+from subgraft.training.stage import Inputs, Summary
 
 
 def reverse_corpus(stage: ReversedStage, inputs: Inputs, out: Path, context: Context) -> Summary:

@@ -27,10 +27,10 @@ from subgraft.pipeline.compute.measurements import (
     write_texts,
 )
 from subgraft.pipeline.stages.evaluation import EvaluateStage
-from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling, spells
 from subgraft.training.context import Context, Json
 from subgraft.training.setup import device
+from subgraft.training.stage import Inputs, Summary
 
 T = TypeVar("T")
 

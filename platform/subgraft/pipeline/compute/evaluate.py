@@ -34,12 +34,12 @@ from subgraft.pipeline.compute.measurements import (
     write_texts,
 )
 from subgraft.pipeline.stages.evaluation import EvaluateStage, LikelihoodStage
-from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling, spells
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context, Json
 from subgraft.training.objectives.translation import reference_nats
 from subgraft.training.setup import device
+from subgraft.training.stage import Inputs, Summary
 
 
 def evaluate_model(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -> Summary:

@@ -20,7 +20,6 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.heads import head_parameters
 from subgraft.modeling.sides import tables_of
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.pipeline.stages.training import FinetuneStage, FirstPhase
 from subgraft.subwords.vocabulary.alignment import new_tokens
 from subgraft.training.adapters import Adapters
@@ -36,6 +35,7 @@ from subgraft.training.phases import copy_parameters, first_phase_parameters, jo
 from subgraft.training.progress import CURVE, SELECTIONS, CurvePoint, Outcome
 from subgraft.training.rare_rows import RareRows, RowUpdates
 from subgraft.training.setup import WHOLE, device, fit, is_writer, peak_memory, write_curve
+from subgraft.training.stage import Inputs, Summary
 from subgraft.training.understanding.objective import task_of, with_task_head
 from subgraft.training.understanding.registry import record_task
 from subgraft.training.understanding.zero_shot import zero_shot

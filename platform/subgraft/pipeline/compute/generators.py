@@ -22,7 +22,6 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import shares_table
 from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.stages.embeddings import NETWORK_FILES, GeneratorStage, ImportedNetworkStage, NetworkStage
-from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
@@ -31,6 +30,7 @@ from subgraft.training.objectives.objective import GeneratorView, Request
 from subgraft.training.objectives.registry import objectives_of
 from subgraft.training.schedule import Data
 from subgraft.training.setup import fit, is_writer, write_curve
+from subgraft.training.stage import Inputs, Summary
 
 
 def import_network(stage: ImportedNetworkStage, inputs: Inputs, out: Path, context: Context) -> Summary:

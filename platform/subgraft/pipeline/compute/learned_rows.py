@@ -27,19 +27,19 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import Side, family_of
 from subgraft.modeling.heads import require_token_head
 from subgraft.modeling.sides import side as side_of
-from subgraft.pipeline.compute.chunked_translation import Search, translate_in_chunks
 from subgraft.pipeline.stages.embeddings import (
     AttentionInfluenceStage,
     DistillationStage,
     LikelihoodMatchingStage,
     TokenDistillationStage,
 )
-from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
+from subgraft.training.chunked_translation import Search, translate_in_chunks
 from subgraft.training.context import Context, Json
 from subgraft.training.schedule import Data
 from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
+from subgraft.training.stage import Inputs, Summary
 
 Pairs = list[tuple[str, str]]
 

@@ -34,9 +34,9 @@ from subgraft.modeling.inference.ctranslate2_search import FastContinuer, FastTr
 from subgraft.modeling.inference.translate import Translator, translator_of
 from subgraft.pipeline.artifacts import SPELLED, STATISTICS
 from subgraft.pipeline.stages.evaluation import LANGUAGE_TEXT
-from subgraft.pipeline.stages.stage import Inputs
 from subgraft.training.context import Json
 from subgraft.training.setup import device
+from subgraft.training.stage import Inputs
 
 
 def measure_length(bundle: Bundle, references: Sequence[str]) -> dict[str, float]:

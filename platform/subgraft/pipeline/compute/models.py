@@ -39,9 +39,9 @@ from subgraft.pipeline.stages.models import (
     SavedWeightsStage,
     SourceEncoderStage,
 )
-from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context
+from subgraft.training.stage import Inputs, Summary
 
 
 def condition_model(stage: ConditionStage, inputs: Inputs, out: Path, context: Context) -> Summary:

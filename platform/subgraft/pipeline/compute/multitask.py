@@ -8,13 +8,13 @@ from subgraft.config.multitask import OWN
 from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings, TaskObjectiveSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.pipeline.stages.training import MultitaskStage
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
 from subgraft.training.objectives.objective import Request
 from subgraft.training.progress import CURVE, SELECTIONS
 from subgraft.training.setup import fit, is_writer, peak_memory, write_curve
+from subgraft.training.stage import Inputs, Summary
 from subgraft.training.understanding.multitask import HEADS, TasksAtOnce, save_heads, with_task_heads
 from subgraft.training.understanding.objective import LabelledExamples
 

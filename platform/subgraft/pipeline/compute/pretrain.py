@@ -16,7 +16,6 @@ from subgraft.modeling.left_to_right import left_to_right
 from subgraft.modeling.next_sentence import with_next_sentence
 from subgraft.pipeline.artifacts import SAVED_STEPS
 from subgraft.pipeline.compute.models import build
-from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.pipeline.stages.training import PretrainStage
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
@@ -30,6 +29,7 @@ from subgraft.training.objectives.stages import in_stages, of_length
 from subgraft.training.objectives.target_sampling import SampledLoss, target_sampling
 from subgraft.training.progress import CURVE, SELECTIONS, Selection
 from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
+from subgraft.training.stage import Inputs, Summary
 from subgraft.training.stream_memory import memory_of
 
 

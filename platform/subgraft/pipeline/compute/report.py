@@ -33,11 +33,11 @@ from subgraft.pipeline.compute.report_systems import (
     system_result,
 )
 from subgraft.pipeline.stages.evaluation import ReportedSystem, ReportStage
-from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.lost_text import LostText
 from subgraft.subwords.vocabulary.spelling import Spelling
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context
+from subgraft.training.stage import Inputs, Summary
 
 
 def run(stage: ReportStage, inputs: Inputs, out: Path, context: Context) -> Summary:

@@ -33,8 +33,8 @@ from subgraft.modeling.families import vocabulary_sizes
 from subgraft.modeling.hub import read_config
 from subgraft.pipeline.artifacts import BITS, CHARACTERS, CONFIDENCE, LIKELIHOOD, QUALITY, SEEN, SPELLED, STATISTICS
 from subgraft.pipeline.stages.evaluation import ReportedSystem
-from subgraft.pipeline.stages.stage import Inputs
 from subgraft.training.progress import CURVE, selected_weights
+from subgraft.training.stage import Inputs
 
 _BILLED_KEYS = ("training_seconds", "translation_seconds")
 

@@ -30,12 +30,12 @@ from subgraft.modeling.inference.write_text import Writer, written_for
 from subgraft.pipeline.artifacts import BITS, CHARACTERS, STATISTICS
 from subgraft.pipeline.compute.measurements import measure_length, write_texts
 from subgraft.pipeline.stages.evaluation import EvaluateStage
-from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json
 from subgraft.training.objectives.causal import separator_of
 from subgraft.training.objectives.conditioned import source_read, sourced_nats
 from subgraft.training.setup import device
+from subgraft.training.stage import Inputs, Summary
 
 if TYPE_CHECKING:
     from subgraft.config.task_objectives import AnyConditionedSettings

@@ -24,10 +24,10 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.artifacts import QUALITY, further_corpora
 from subgraft.pipeline.stages.evaluation import IntrinsicStage
 from subgraft.pipeline.stages.models import MethodStage, TransferStage
-from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.pipeline.stages.vocabularies import StaticEmbeddingsStage
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context, Json
+from subgraft.training.stage import Inputs, Summary
 
 
 def train_static_embeddings(stage: StaticEmbeddingsStage, inputs: Inputs, out: Path, context: Context) -> Summary:

@@ -22,9 +22,9 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.artifacts import CONFIDENCE, STATISTICS
 from subgraft.pipeline.compute.measurements import write_texts
 from subgraft.pipeline.stages.evaluation import EvaluateStage
-from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.training.context import Context, Json
 from subgraft.training.setup import device
+from subgraft.training.stage import Inputs, Summary
 from subgraft.training.understanding.inputs import LabelledExample, TextEncoder
 from subgraft.training.understanding.objective import head_outputs, task_of
 from subgraft.training.understanding.task import LabelledTask, Predictions

@@ -19,7 +19,6 @@ from subgraft.data.text.languages import balanced
 from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.artifacts import further_corpora
-from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.pipeline.stages.vocabularies import (
     AdaptedVocabularyStage,
     GapStage,
@@ -34,6 +33,7 @@ from subgraft.subwords.vocabulary.spelling import counted, remaining_unknown, ro
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.trim import trim
 from subgraft.training.context import Context, Json
+from subgraft.training.stage import Inputs, Summary
 
 SIDES: tuple[SideName, ...] = ("encoder", "decoder")
 

@@ -15,7 +15,6 @@ from subgraft.embeddings.learned_rows.vocadt_loss import VocadtLoss
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.stages.embeddings import VocadtStage
-from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
@@ -24,6 +23,7 @@ from subgraft.training.objectives.translation import Translation
 from subgraft.training.progress import Selection
 from subgraft.training.rare_rows import count_tokens
 from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
+from subgraft.training.stage import Inputs, Summary
 
 METHOD = "vocadt"
 

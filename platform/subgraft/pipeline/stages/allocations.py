@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from subgraft.pipeline.stages.stage import Inputs, Stage, Summary
+from subgraft.training.stage import Inputs, Stage, Summary
 
 if TYPE_CHECKING:
     from subgraft.training.context import Context

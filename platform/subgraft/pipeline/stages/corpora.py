@@ -10,7 +10,7 @@ from pydantic import Field
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
 from subgraft.config.settings_base import DecodingEngine, Settings, TextSide
 from subgraft.config.synthetic import CopiedTextSettings
-from subgraft.pipeline.stages.stage import Inputs, Stage, Summary
+from subgraft.training.stage import Inputs, Stage, Summary
 
 if TYPE_CHECKING:
     from subgraft.training.context import Context

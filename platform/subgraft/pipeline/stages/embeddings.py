@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from subgraft.config.corpora import Languages
+from subgraft.config.initialiser_registry import StartName
 from subgraft.config.initialisers import (
     AttentionInfluenceSettings,
     GeneratorSettings,
@@ -17,9 +18,7 @@ from subgraft.config.initialisers import (
 )
 from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.settings_base import SideName
-from subgraft.config.systems import StartName
-from subgraft.pipeline.stages.stage import Inputs, Stage, Summary
-from subgraft.pipeline.stages.training import ExtraParameters, KnownSizes, TrainedStage
+from subgraft.training.stage import ExtraParameters, Inputs, KnownSizes, Stage, Summary, TrainedStage
 
 MixingKind = Literal["att", "patt"]
 # Rows of a generator's weights: one for all similar tokens, or one for each of the six relations.

@@ -14,7 +14,7 @@ from subgraft.config.settings_base import Settings, SideName
 from subgraft.config.task_objectives import TaskObjectiveSettings
 from subgraft.config.training import SelectName
 from subgraft.pipeline.stages.models import MethodStage
-from subgraft.pipeline.stages.stage import Inputs, Stage, Summary
+from subgraft.training.stage import Inputs, Stage, Summary
 
 # Prefix of an evaluation's inputs with text of the languages that outputs may be in.
 LANGUAGE_TEXT = "language/"

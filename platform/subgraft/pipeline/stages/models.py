@@ -14,7 +14,7 @@ from subgraft.config.entities import TransESettings
 from subgraft.config.initialisers import DonorMapping
 from subgraft.config.models import ModelSettings
 from subgraft.config.settings_base import SideName
-from subgraft.pipeline.stages.stage import (
+from subgraft.training.stage import (
     FromCheckpoint,
     FromSettings,
     Inputs,

@@ -37,7 +37,6 @@ from subgraft.pipeline.stages.models import (
     SourceEncoderStage,
     TransferStage,
 )
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.pipeline.stages.training import (
     EmbeddingWarmupStage,
     FinetuneStage,
@@ -52,6 +51,7 @@ from subgraft.pipeline.stages.vocabularies import (
     StaticEmbeddingsStage,
     VocabularyStage,
 )
+from subgraft.training.stage import Stage
 
 STAGES: tuple[type[Stage], ...] = (
     CorpusStage,

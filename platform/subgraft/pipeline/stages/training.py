@@ -1,14 +1,12 @@
-"""Pretraining and finetuning, and the interface of trainings for estimates."""
+"""Pretraining and finetuning."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
-from subgraft.config.any_objective import AnyObjective
 from subgraft.config.corpora import Languages
 from subgraft.config.ernie_objectives import PairTaskSettings
 from subgraft.config.models import ModelSettings
@@ -16,118 +14,23 @@ from subgraft.config.multitask import OWN
 from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
 from subgraft.config.settings_base import Settings, SideName
 from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings, TaskObjectiveSettings
-from subgraft.config.training import FinetuneSettings, PretrainSettings, TrainingSettings
+from subgraft.config.training import FinetuneSettings, PretrainSettings
 from subgraft.config.vocabularies import SamplingSettings
-from subgraft.pipeline.stages.stage import (
+from subgraft.training.stage import (
+    EpochsOver,
+    ExtraParameters,
     FromSettings,
     Inputs,
+    KnownSizes,
     ModelChange,
-    Stage,
     Summary,
+    TrainedStage,
     Unchanged,
     WithNextSentence,
 )
 
 if TYPE_CHECKING:
     from subgraft.training.context import Context
-
-
-class KnownSizes(Protocol):
-    """Those sizes of a training step's inputs that are known before it runs."""
-
-    @property
-    def width(self) -> int:
-        """Width of the model's embeddings."""
-
-    @property
-    def tied(self) -> bool:
-        """Whether the model's output projection is its decoder's embeddings."""
-
-    def vocabulary(self, side: SideName) -> int:
-        """Tokens of the input `vocabulary/SIDE`."""
-
-    def tables(self, role: str) -> Mapping[SideName, int]:
-        """Rows of each side's embeddings of the input model `role`."""
-
-    def adapters(self, rank: int) -> int:
-        """Parameters of adapters of a rank for all projections of the model."""
-
-    def new_rows(self, sides: Collection[SideName], copy_shared_tokens: bool) -> ExtraParameters:
-        """Parameters in the embeddings and biases of some sides, and in their rows that the input `upstream` lacks.
-
-        All rows count as new if one of the vocabularies is not known yet: then the counts are upper bounds.
-        """
-
-
-class ExtraParameters(NamedTuple):
-    """Parameters of a training in addition to its model's.
-
-    Attributes:
-        held: How many are held in memory.
-        trained: How many are trained.
-        exact: Whether the counts are exact, or else upper bounds.
-    """
-
-    held: int = 0
-    trained: int = 0
-    exact: bool = True
-
-
-class EpochsOver(NamedTuple):
-    """The input that epochs count, by role, and its share of each batch."""
-
-    role: str = "corpus"
-    share: float = 1.0
-
-
-class TrainedStage(Stage):
-    """Base of the trainings on the input `corpus`.
-
-    Attributes:
-        frozen_model: Whether the model itself is frozen.
-        new_tokens_only: Whether only text with tokens new to the model is read, so that its amount is unknown before
-            the vocabularies are compared.
-    """
-
-    distributed: ClassVar[bool] = True
-    accelerated: ClassVar[bool] = True
-    frozen_model: ClassVar[bool] = False
-    new_tokens_only: ClassVar[bool] = False
-
-    training: TrainingSettings
-    seed: int
-
-    @property
-    def trained_on(self) -> tuple[AnyObjective, ...]:
-        """The objectives that make examples of the corpus: by default, translation of its pairs."""
-        return (TranslationSettings(),)
-
-    @property
-    def pairs_between(self) -> tuple[Languages, ...]:
-        """The languages of the pairs that it reads; none for text that is not parallel."""
-        languages: Languages | None = getattr(self, "languages", None)
-        paired = any(objective.needs_pairs for objective in self.trained_on)
-        return (languages,) if languages is not None and paired else ()
-
-    @property
-    def trains_model(self) -> bool:
-        """Whether any of the model's own parameters are trained, rather than only extra parameters."""
-        return not self.frozen_model
-
-    @property
-    def epochs_over(self) -> EpochsOver:
-        """The input that its epochs count."""
-        return EpochsOver()
-
-    @property
-    def frozen_embedding_sides(self) -> tuple[SideName, ...]:
-        """Sides whose embeddings are frozen while the rest of the model is trained."""
-        return ()
-
-    def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
-        """Parameters that are held and trained in addition to the model's."""
-        del sizes
-        return ExtraParameters()
 
 
 class PretrainStage(TrainedStage):

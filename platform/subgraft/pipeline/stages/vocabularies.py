@@ -10,7 +10,7 @@ from pydantic import Field
 from subgraft.config.initialisers import StaticEmbeddingSettings
 from subgraft.config.settings_base import MAX_LOST_LINES, SideName, StaticAlgorithm
 from subgraft.config.vocabularies import VocabularySettings
-from subgraft.pipeline.stages.stage import Inputs, Stage, Summary
+from subgraft.training.stage import Inputs, Stage, Summary
 
 if TYPE_CHECKING:
     from subgraft.training.context import Context

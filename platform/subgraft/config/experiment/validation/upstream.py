@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from subgraft.config.comparison import Comparison
 from subgraft.config.ernie_objectives import PairTaskSettings
+from subgraft.config.experiment.comparison import Comparison
 from subgraft.config.models import KnowledgeableSettings, families_for
 from subgraft.config.settings_base import SENTENCEPIECE_KINDS, VocabularyKind
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import model_validator
 
-from subgraft.config.comparison import Comparison
 from subgraft.config.directions import with_first_direction
-from subgraft.config.presets import with_preset
-from subgraft.config.validation.experiment import CHECKS
+from subgraft.config.experiment.comparison import Comparison
+from subgraft.config.experiment.presets import with_preset
+from subgraft.config.experiment.validation.experiment import CHECKS
 
 
 class Experiment(Comparison):

@@ -12,6 +12,7 @@ from subgraft.config.heads import HeadSettings
 from subgraft.config.initialiser_registry import (
     LEARNINGS,
     AnyInitialiser,
+    StartName,
     TrainedGenerator,
     initialiser_info,
     learning_of,
@@ -24,7 +25,6 @@ from subgraft.config.settings_base import Count, Settings, VocabularyMode
 from subgraft.config.synthetic import Rounds, TextUse
 from subgraft.config.training import AdapterSettings, FinetuneSettings, RareTokenSettings, TrainName
 
-StartName = Literal["mean", "avg", "att", "patt"]
 PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vocabulary", "none"]
 
 # The values of `train` by which all embeddings are frozen.

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from subgraft.config.comparison import Comparison
-from subgraft.config.initialiser_registry import LEARNINGS, initialiser_info, names_with
-from subgraft.config.models import families_for, is_decoder_alone
-from subgraft.config.search import require_searchable
-from subgraft.config.synthetic import TextUse
-from subgraft.config.systems import System, require_trained_parameters
-from subgraft.config.task_objectives import ChatSettings
-from subgraft.config.tasks import TASKS, tasks_with
-from subgraft.config.training import ROWS_IN_PARTS
-from subgraft.config.validation.conditioning import require_conditioned_systems
-from subgraft.config.validation.labels import require_settings_of_labels, require_tasks_at_once
-from subgraft.config.validation.translation import require_directions, require_documents_of_task, require_unsupervised
-from subgraft.config.validation.upstream import (
+from subgraft.config.experiment.comparison import Comparison
+from subgraft.config.experiment.search import require_searchable
+from subgraft.config.experiment.systems import System, require_trained_parameters
+from subgraft.config.experiment.validation.conditioning import require_conditioned_systems
+from subgraft.config.experiment.validation.labels import require_settings_of_labels, require_tasks_at_once
+from subgraft.config.experiment.validation.translation import (
+    require_directions,
+    require_documents_of_task,
+    require_unsupervised,
+)
+from subgraft.config.experiment.validation.upstream import (
     require_corpora_of_objectives,
     require_fitting_blocks,
     require_one_head,
@@ -29,6 +27,12 @@ from subgraft.config.validation.upstream import (
     require_trainable_model,
     require_upstream_text,
 )
+from subgraft.config.initialiser_registry import LEARNINGS, initialiser_info, names_with
+from subgraft.config.models import families_for, is_decoder_alone
+from subgraft.config.synthetic import TextUse
+from subgraft.config.task_objectives import ChatSettings
+from subgraft.config.tasks import TASKS, tasks_with
+from subgraft.config.training import ROWS_IN_PARTS
 
 # Rules between the settings of new embeddings and the rest of an experiment.
 

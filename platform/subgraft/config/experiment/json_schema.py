@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from subgraft.config.directions import FILLED_BY_DIRECTIONS
-from subgraft.config.presets import PRESETS, preset
+from subgraft.config.experiment.presets import PRESETS, preset
 from subgraft.config.settings_base import groups_in
 from subgraft.config.tasks import TASKS
 

@@ -11,6 +11,8 @@ from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionG
 from subgraft.config.directions import Direction
 from subgraft.config.domains import DownstreamSettings, UpstreamSettings
 from subgraft.config.evaluation import EvaluationSettings, IntrinsicSettings
+from subgraft.config.experiment.search import SearchSettings
+from subgraft.config.experiment.systems import System
 from subgraft.config.initialiser_registry import LEARNINGS, LearningName, initialiser_info
 from subgraft.config.initialisers import (
     AttentionInfluenceSettings,
@@ -23,10 +25,8 @@ from subgraft.config.initialisers import (
 from subgraft.config.models import ModelSettings
 from subgraft.config.multitask import FurtherTask, MultitaskSettings, MultitaskTrainingSettings
 from subgraft.config.runtime import Runtime
-from subgraft.config.search import SearchSettings
 from subgraft.config.settings_base import Seed, Settings, SideName, VocabularyMode
 from subgraft.config.synthetic import BackTranslationSettings, CopiedTextSettings, UnsupervisedSettings
-from subgraft.config.systems import System
 from subgraft.config.task_objectives import (
     ChatSettings,
     ContextTranslationSettings,

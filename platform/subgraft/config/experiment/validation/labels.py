@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from subgraft.config.comparison import Comparison
+from subgraft.config.experiment.comparison import Comparison
+from subgraft.config.experiment.systems import System
 from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.multitask import OWN, FurtherTask
 from subgraft.config.objectives import CONTINUING_KINDS
-from subgraft.config.systems import System
 from subgraft.config.task_objectives import LabelSettings
 from subgraft.config.tasks import TASKS, TaskName, reads_labels
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from subgraft.base.limits import MAX_VOCABULARY_SIZE
+from subgraft.config.experiment.systems import System, require_trained_parameters
 from subgraft.config.initialiser_registry import AnyInitialiser, initialiser_info, names_with
 from subgraft.config.settings_base import Count, Seed, Settings, VocabularyMode
-from subgraft.config.systems import System, require_trained_parameters
 from subgraft.config.training import FinetuneSettings
 
 T = TypeVar("T")

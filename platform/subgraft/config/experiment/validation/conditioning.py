@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from subgraft.config.comparison import Comparison
 from subgraft.config.conditioning import IN_LAYERS
-from subgraft.config.systems import System
+from subgraft.config.experiment.comparison import Comparison
+from subgraft.config.experiment.systems import System
 from subgraft.config.tasks import TASKS, tasks_with
 
 

@@ -5,9 +5,9 @@ Each raises ValueError with the setting to change.
 
 from __future__ import annotations
 
-from subgraft.config.comparison import Comparison
+from subgraft.config.experiment.comparison import Comparison
+from subgraft.config.experiment.systems import System
 from subgraft.config.initialiser_registry import initialiser_info
-from subgraft.config.systems import System
 from subgraft.config.tasks import TASKS, tasks_with
 
 
