@@ -11,8 +11,15 @@ from small_experiments import TINY, finish, written
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
+from subgraft.config.runtime import Runtime
 from subgraft.data.text.corpus import Corpus
 from subgraft.experiments.pipeline import Pipeline
+from subgraft.orchestration.estimates.estimate import Estimate, estimates
+from subgraft.orchestration.execution.plan import make_plan
+from subgraft.orchestration.execution.worker import Job, perform
+from subgraft.orchestration.store.provenance import Provenance
+from subgraft.orchestration.store.step import in_order
+from subgraft.orchestration.store.store import Store
 from subgraft.subwords.allocation.union import union
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.specials import special_tokens
@@ -56,6 +63,22 @@ def test_a_model_is_pretrained_with_it_and_languages_are_drawn_as_it_was_allocat
     texts = dict(request.texts())
     assert {language: len(lines) for language, lines in texts.items()} == {"en": 80, "de": 28}
     assert set(texts["de"]) == set(german(10, 4)) and list(texts["en"]) == english(80, 3)
+
+
+def test_a_plan_knows_its_size_before_it_is_imported(tmp_path: Path) -> None:
+    pipeline = Pipeline(load(place(tmp_path), Experiment, IMPORTED), tmp_path)
+
+    def pretraining() -> Estimate:
+        store = Store(tmp_path / "home")
+        every = estimates(store, make_plan(store, [pipeline.report]), Runtime())
+        (one,) = (each for each in every if each.step.fingerprint == pipeline.models.pretrained.fingerprint)
+        return one
+
+    before = pretraining()
+    for step in in_order(list(pipeline.models.pretrained.inputs.values())):
+        perform(Job(step, tmp_path / "home", Runtime(), 1, 0, False, Provenance.here()))
+    after = pretraining()
+    assert before.exact and before.parameters == after.parameters
 
 
 def test_what_the_configuration_says_goes_before_the_allocation(tmp_path: Path) -> None:

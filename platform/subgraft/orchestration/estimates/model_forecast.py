@@ -27,8 +27,9 @@ from subgraft.modeling.tokenizers import load_tokenizers, with_languages
 from subgraft.orchestration.estimates.memory_estimate import Dimensions
 from subgraft.orchestration.estimates.workload import known_tokenizer
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.vocabularies import AdaptedVocabularyStage, VocabularyStage
+from subgraft.pipeline.stages.vocabularies import AdaptedVocabularyStage, ImportedVocabularyStage, VocabularyStage
 from subgraft.subwords.vocabulary.alignment import new_tokens
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.stage import (
     ExtraParameters,
     FromCheckpoint,
@@ -112,6 +113,8 @@ def vocabulary_size(store: Store, step: Step, role: str) -> int:
     record = store.find(vocabulary)
     if record is not None:
         return int(record.summary["size"])
+    if isinstance(vocabulary.stage, ImportedVocabularyStage):
+        return len(Tokenizer.load(vocabulary.stage.place))
     if isinstance(vocabulary.stage, AdaptedVocabularyStage):
         return _upstream_size(store, vocabulary, vocabulary.stage.model_side) + (vocabulary.stage.added or 0)
     return step.input(role, VocabularyStage).stage.settings.size

@@ -20,6 +20,7 @@ from subgraft.data.text.languages import repeated
 from subgraft.modeling.tokenizers import load_tokenizers, with_languages
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages.training import FinetuneStage, PretrainStage
+from subgraft.pipeline.stages.vocabularies import ImportedVocabularyStage
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.schedule import MixedPlan, batch_plan, planned_steps, steps_of
 from subgraft.training.stage import FromCheckpoint
@@ -237,7 +238,9 @@ def known_tokenizer(store: Store, step: Step, side: SideName) -> Tokenizer | Non
     """The vocabulary of a step's model on a side, if it is known already."""
     own = step.inputs.get(f"vocabulary/{side}") or step.inputs.get(side)
     if own is not None:
-        return Tokenizer.load(store.path(own)) if store.find(own) is not None else None
+        imported = own.stage.place if isinstance(own.stage, ImportedVocabularyStage) else None
+        place = store.path(own) if store.find(own) is not None else imported
+        return None if place is None else Tokenizer.load(place)
     if side == "encoder" and "reader" in step.inputs:
         return known_tokenizer(store, step.inputs["reader"], side)
     change = step.stage.model_change
