@@ -62,6 +62,9 @@ class Place:
     def warn(self, line: str) -> None:
         print(line, file=sys.stderr)
 
+    def note(self, line: str) -> None:
+        print(line, file=sys.stderr)
+
 
 def curve(step: Step[FinetuneStage], store: Store, test_sentences: int) -> list[Point]:
     """The dev and test scores of a finetuning, by step."""

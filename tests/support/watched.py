@@ -25,12 +25,16 @@ class Watched:
         self.runtime = Runtime(checkpoint_seconds=1e-6, checkpoints_in_background=False)
         self.steps: list[int] = []
         self.shown: list[str] = []
+        self.notes: list[str] = []
 
     def progress(self, done: int, total: int, what: str, now: str = "") -> None:
         self.shown.append(now)
 
     def warn(self, line: str) -> None:
         raise AssertionError(line)
+
+    def note(self, line: str) -> None:
+        self.notes.append(line)
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
         if self.metric in values:

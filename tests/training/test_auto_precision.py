@@ -85,6 +85,7 @@ def test_auto_trains_what_the_name_trains_and_the_record_says_why(inputs: dict[s
     described = finetune(inputs, tmp_path / "auto", "auto", context)["precision"]
     assert isinstance(described, dict) and described["chosen"] in ("fp32", "bf16")
     assert set(described["seconds"]) == {"fp32", "bf16"} and "threads" in described["measured_on"]
+    assert [f"auto chose {described['chosen']}," in note for note in context.notes] == [True]
     for name in ("fp32", "bf16"):
         record = finetune(inputs, tmp_path / name, name, Listening(tmp_path / f"work-{name}"))
         assert "precision" not in record
@@ -104,6 +105,8 @@ def test_all_steps_of_a_home_take_what_was_measured_first(inputs: dict[str, Path
     later.measured = first.measured
     assert with_named_precision(recipe("auto"), model, later).training.precision == OTHER[chosen]
     assert (describe_precision(later) or {})["measured_on"] == "another machine"
+    ratio = 2 if OTHER[chosen] == "fp32" else 0.5
+    assert [f"{ratio} times as long as fp32 on another machine" in note for note in later.notes] == [True]
     measurement.write_text("{damaged")
     damaged = Watched(tmp_path / "after-damage", None)
     damaged.measured = first.measured

@@ -42,3 +42,6 @@ class Context(Protocol):
 
     def warn(self, line: str) -> None:
         """Report, in one line, something damaged that the stage can continue without."""
+
+    def note(self, line: str) -> None:
+        """Report, in one line, a choice that was left to the stage."""

@@ -15,7 +15,7 @@ from subgraft.orchestration.execution.progress import (
     display_for,
     duration,
 )
-from subgraft.orchestration.store.events import Progress, Warned
+from subgraft.orchestration.store.events import Noted, Progress, Warned
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.training.stage import Stage
@@ -90,6 +90,14 @@ def test_a_warning_is_one_line() -> None:
     lines: list[str] = []
     PlainDisplay(lines.append).warned(STEP, Warned("a checkpoint is damaged", 0.0))
     assert lines == ["[warning]  corpus [everyday]: a checkpoint is damaged"]
+
+
+def test_a_choice_is_shown_once_for_all_steps_that_made_it() -> None:
+    lines: list[str] = []
+    display = PlainDisplay(lines.append)
+    for line in ("it chose fp32", "it chose fp32", "it chose bf16"):
+        display.noted(STEP, Noted(line))
+    assert lines == [f"[note]     corpus [everyday]: it chose {name}" for name in ("fp32", "bf16")]
 
 
 def test_a_failure_or_a_stop_is_one_line() -> None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from subgraft.config.runtime import Runtime
-from subgraft.orchestration.store.events import EventLog, EventTail, Metrics, Progress, StageContext, Started, Warned
+from subgraft.orchestration.store.events import (
+    EventLog,
+    EventTail,
+    Metrics,
+    Noted,
+    Progress,
+    StageContext,
+    Started,
+    Warned,
+)
 
 
 def steps(tail: EventTail) -> list[int]:
@@ -66,9 +75,10 @@ def test_of_several_workers_one_reports_and_any_warns(tmp_path: Path) -> None:
         context = StageContext(tmp_path, Runtime(), EventLog(path), rank)
         context.progress(1, 2, "steps", "loss 5.012")
         context.metrics(1, {"loss": 1.0})
+        context.note("a choice")
         context.warn(f"worker {rank} found something damaged")
-    progress, metrics, *warnings = EventTail(path).read()
-    assert isinstance(progress, Progress) and isinstance(metrics, Metrics)
+    progress, metrics, note, *warnings = EventTail(path).read()
+    assert isinstance(progress, Progress) and isinstance(metrics, Metrics) and isinstance(note, Noted)
     assert progress.now == "loss 5.012"
     lines = [event.line for event in warnings if isinstance(event, Warned)]
     assert len(warnings) == 2 and lines == [f"worker {rank} found something damaged" for rank in range(2)]

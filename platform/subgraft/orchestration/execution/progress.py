@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 from subgraft.base.redaction import redact
 from subgraft.base.terminal_escaping import printable
-from subgraft.orchestration.store.events import Observer, Progress, Warned
+from subgraft.orchestration.store.events import Noted, Observer, Progress, Warned
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step
 
@@ -44,6 +44,7 @@ class PlainDisplay(Display):
         self._seconds = seconds
         self._pace: dict[str, Pace] = {}
         self._last: dict[str, float] = {}
+        self._noted: set[str] = set()
 
     def say(self, line: str) -> None:
         self._write(line)
@@ -65,6 +66,12 @@ class PlainDisplay(Display):
 
     def warned(self, step: Step, event: Warned) -> None:
         self.say(f"[warning]  {step.name}: {event.line}")
+
+    def noted(self, step: Step, event: Noted) -> None:
+        """Show a choice once, for the first of the steps that made it."""
+        if event.line not in self._noted:
+            self._noted.add(event.line)
+            self.say(f"[note]     {step.name}: {event.line}")
 
     def finished(self, step: Step, record: Record) -> None:
         self.say(f"[done]     {step.name} ({duration(record.seconds)})")

@@ -231,6 +231,8 @@ class _Execution:
                     observer.metrics(step, event)
                 case events.Warned():
                     observer.warned(step, event)
+                case events.Noted():
+                    observer.noted(step, event)
 
     def _check_heartbeats(self, running: _Running) -> None:
         for line in self.watch.end_hanging(self.store.work(running.job.step)):

@@ -63,13 +63,22 @@ class Warned:
     time: float = field(default_factory=_now)
 
 
-Event: TypeAlias = Started | Progress | Metrics | Warned
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A choice that the step made for the user, in one line that is the same for all steps that chose the same."""
+
+    line: str
+    time: float = field(default_factory=_now)
+
+
+Event: TypeAlias = Started | Progress | Metrics | Warned | Noted
 # By the `kind` of a line in the file.
-KINDS: Mapping[str, type[Started] | type[Progress] | type[Metrics] | type[Warned]] = {
+KINDS: Mapping[str, type[Started] | type[Progress] | type[Metrics] | type[Warned] | type[Noted]] = {
     "started": Started,
     "progress": Progress,
     "metrics": Metrics,
     "warned": Warned,
+    "noted": Noted,
 }
 
 
@@ -129,6 +138,10 @@ class StageContext:
     def warn(self, line: str) -> None:
         self.log.append(Warned(redact(line)))
 
+    def note(self, line: str) -> None:
+        if self.rank == 0:
+            self.log.append(Noted(line))
+
 
 class Observer:
     """Called by the runner in its own thread; calls return at once and do not raise. The base class does nothing."""
@@ -147,6 +160,9 @@ class Observer:
 
     def warned(self, step: Step, event: Warned) -> None:
         """The stage continues without something that was damaged."""
+
+    def noted(self, step: Step, event: Noted) -> None:
+        """The stage made a choice that the user should know."""
 
     def finished(self, step: Step, record: Record) -> None:
         """The step's artifact is published."""

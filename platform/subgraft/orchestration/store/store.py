@@ -6,7 +6,7 @@
     <home>/store/.partial/<name>.writer      the lock of its process, taken before it is created
     <home>/work/<fingerprint>/               state of a step between attempts; survives kills
     <home>/encoded/                          text as token ids, shared by all steps (data/text/encoded.py)
-    <home>/measured/                         measured speeds of machines (stages/auto_precision.py)
+    <home>/measured/                         measured speeds of machines (training/auto_precision.py)
     <home>/digests/                          digests of large files that have not changed since
     <home>/quarantine/                       artifacts that did not verify
 
