@@ -23,6 +23,7 @@ from subgraft.modeling.weights import (
     TORCH_INDEX,
     other_form,
     require_adapter_weights,
+    require_complete,
     weight_files,
 )
 from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE_FILE, MODEL_NAMES
@@ -200,16 +201,14 @@ def require_model(model: Path | str, *, body: bool = False) -> Path:
     """The directory of a model or of a LoRA adapter, checked without loading it.
 
     body: whether a model without a head that predicts tokens is accepted. Raises UserError if there is no model, its
-    family is not supported, or its weights are not safetensors.
+    family is not supported, or its weights are not safetensors or cut off.
     """
     directory = resolve_model(model, body=body)
     family_at(directory, str(model), body=body)
     base = adapter_base(directory, str(model), HUB_FILES)
-    if base is None:
-        weight_files(directory, str(model))
-    else:
+    if base is not None:
         require_adapter_weights(directory)
-        weight_files(base)
+    require_complete(weight_files(directory, str(model)) if base is None else weight_files(base))
     return directory
 
 

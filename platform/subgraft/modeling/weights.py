@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -107,6 +107,12 @@ def read_index(path: Path) -> Mapping[str, str]:
         if not (path.parent / name).is_file():
             raise UserError(f"{name} is missing", where=str(path.parent))
     return files
+
+
+def require_complete(files: Iterable[Path]) -> None:
+    """Raises UserError if a file is not as long as its header says. Only headers are read."""
+    for path in files:
+        _shapes(path)
 
 
 def require_plausible(directory: Path, numbers: int) -> None:

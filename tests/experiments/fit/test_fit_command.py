@@ -7,6 +7,8 @@ import signal
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from command_processes import ended, started
 from subgraft.config.corpora import Languages
@@ -125,13 +127,15 @@ def test_a_mistake_gets_one_message_and_nothing_is_written(
 def test_a_fit_that_is_refused_after_its_files_are_written_leaves_nothing(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (here / "model" / "model.safetensors").write_text("no weights")  # read only when the experiment is there
+    weights = here / "model" / "model.safetensors"  # read only when the experiment is there
+    tensors = load_file(weights)
+    save_file({name: torch.full_like(tensor, torch.inf) for name, tensor in tensors.items()}, weights, {"format": "pt"})
     (here / "empty").mkdir()
     before = sorted(here.rglob("*"))
     for out in ("fitted", "empty"):
         assert main([*FIT, "--out", out, "--plan"]) == 2
         said, refusal = capsys.readouterr()
-        assert "Plan" in said and "the weights cannot be loaded" in refusal
+        assert "Plan" in said and "the weights cannot be used" in refusal
     assert sorted(here.rglob("*")) == before
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from safetensors.torch import load_file, save_file
 
 import subgraft
 from command_processes import ended
@@ -60,6 +61,32 @@ def test_a_plan_splits_and_measures_and_trains_nothing(here: Path, capsys: pytes
     ]
     assert sorted((each["text"], each["label"]) for each in records) == sorted(EXAMPLES)
     assert not (here / "home" / "store").exists() and not (here / "fitted" / "model").exists()
+
+
+def _cut_off(weights: Path) -> None:
+    weights.write_bytes(weights.read_bytes()[:-1000])
+
+
+def _with_nan(weights: Path) -> None:
+    tensors = load_file(weights)
+    next(iter(tensors.values())).view(-1)[0] = float("nan")
+    save_file(tensors, weights, {"format": "pt"})
+
+
+@pytest.mark.parametrize("task", ["labels", "pairs"])
+@pytest.mark.parametrize(("damage", "what"), [(_cut_off, "cannot be loaded"), (_with_nan, "has NaN or infinity")])
+def test_a_plan_refuses_damaged_weights(
+    here: Path, capsys: pytest.CaptureFixture[str], damage: Callable[[Path], None], what: str, task: str
+) -> None:
+    """Of a BERT no update is timed for a plan, which would load it."""
+    lines = [text for text, _ in EXAMPLES]
+    for language in ("en", "de"):
+        (here / f"text.{language}").write_text("".join(f"{line} {language}\n" for line in lines), encoding="utf-8")
+    examples = {"labels": ["--labels", "examples.csv"], "pairs": ["--pairs", "text.en", "text.de"]}[task]
+    damage(here / "model" / "model.safetensors")
+    assert main(["fit", "model", *examples, "--languages", "en-en", "--out", "fitted", "--plan"]) == 2
+    assert what in capsys.readouterr().err
+    assert not (here / "fitted").exists()
 
 
 def test_numbers_of_single_texts_are_planned_as_a_regression(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,6 +32,8 @@ from subgraft.experiments.session import Session
 from subgraft.experiments.steps.inputs import checkpoint_digest
 from subgraft.orchestration.estimates.estimate import estimates
 from subgraft.orchestration.execution.plan import Plan
+from subgraft.orchestration.store.step import made_by
+from subgraft.pipeline.stages.models import CheckpointStage
 
 if TYPE_CHECKING:
     from subgraft.base.terminal import Terminal
@@ -174,6 +176,7 @@ class FitSession(ABC):
 
     def _show_plan(self, session: Session, measured: TextMeasurement) -> Plan:
         planned = session.plan()
+        _require_loadable(planned)
         trainings = estimates(session.store, planned, session.experiment.runtime)
         duration = training_time(
             trainings,
@@ -325,6 +328,14 @@ class Fit(FitSession):
             for warning in self._request.model.warnings_about(documents.pairs, pair):
                 self._say(warning)
         return dict(zip(directions, splits, strict=True))
+
+
+def _require_loadable(planned: Plan) -> None:
+    """Load the model, if that is still to be done, so that damaged weights are not found by the first step."""
+    from subgraft.pipeline.compute.models import load_checkpoint
+
+    for step in made_by(CheckpointStage, planned.to_run):
+        load_checkpoint(step.stage)
 
 
 def machine() -> Machine:

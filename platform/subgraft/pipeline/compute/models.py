@@ -79,10 +79,15 @@ def _pretrained_source(reader: Bundle, stage: ConditionStage) -> PretrainedTextS
     return pretrained_source(config, stage.settings.max_length, reader.sequence_format(languages), parameters)
 
 
+def load_checkpoint(stage: CheckpointStage) -> Bundle:
+    """The checkpoint as the stage imports it. Raises UserError if it cannot be loaded."""
+    load = Bundle.of_body if stage.body else partial(Bundle.load, next_sentence=stage.next_sentence)
+    return add_languages(load(stage.model), stage.new_languages, stage.seed)
+
+
 def import_checkpoint(stage: CheckpointStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     del inputs, context
-    load = Bundle.of_body if stage.body else partial(Bundle.load, next_sentence=stage.next_sentence)
-    bundle = add_languages(load(stage.model), stage.new_languages, stage.seed)
+    bundle = load_checkpoint(stage)
     bundle.save(out)
     if (heads := Path(stage.model) / HEADS).is_file():  # for a pretraining that continues
         shutil.copyfile(heads, out / HEADS)
