@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,14 @@ def test_a_plan_refuses_damaged_weights(
     assert main(["fit", "model", *examples, "--languages", "en-en", "--out", "fitted", "--plan"]) == 2
     assert what in capsys.readouterr().err
     assert not (here / "fitted").exists()
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "conll", "csv.gz"])
+def test_a_pipe_is_refused_before_it_is_opened(here: Path, capsys: pytest.CaptureFixture[str], ending: str) -> None:
+    """Opening it would wait for a writer."""
+    os.mkfifo(here / f"pipe.{ending}")
+    assert main(["fit", "model", "--labels", f"pipe.{ending}", "--out", "fitted"]) == 2
+    assert "a file is needed here, and this is a pipe" in capsys.readouterr().err
 
 
 def test_numbers_of_single_texts_are_planned_as_a_regression(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

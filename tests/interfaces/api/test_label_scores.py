@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,13 @@ def test_options_of_a_model_are_refused_where_files_are_scored(capsys: pytest.Ca
         assert main(["evaluate", *files, *option]) == 2 and f"leave out {option[0]}" in capsys.readouterr().err
     assert main(["evaluate", *files, "--documents", "--task", "translation"]) == 2
     assert "leave out --task" in capsys.readouterr().err
+
+
+def test_a_pipe_is_refused_before_it_is_opened(tmp_path: Path) -> None:
+    headed_bundle("regression", labelled_corpus("regression", tmp_path)).save(tmp_path / "model")
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    with pytest.raises(UserError, match="a file is needed here, and this is a pipe"):
+        evaluate_labels(tmp_path / "model", tmp_path / "pipe.jsonl")
 
 
 def test_two_columns_of_numbers_are_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.base.errors import UserError
+from subgraft.base.files import require_file
 from subgraft.config.corpora import Languages
 from subgraft.config.labelled_files import NUMBERS, LabelledFiles, LabelledTask, columns_by_name
 from subgraft.config.settings_base import Split
@@ -110,7 +111,7 @@ def _require_learnable(labels: Counter[str], path: Path) -> None:
 
 def _settings(path: Path) -> tuple[LabelledFiles, Mapping[str, str]]:
     """How a file is read, by its ending and the columns that it has, and the columns of an example by role."""
-    files: dict[Split, str] = {"train": str(path.absolute())}
+    files: dict[Split, str] = {"train": str(require_file(path).absolute())}
     ending = path.name.removesuffix(".gz").rpartition(".")[2]
     if ending == "conll":
         return LabelledFiles(files=files, format="conll"), columns_by_name("tagging")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
+from subgraft.base.files import require_file
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.labelled_files import LabelledFiles, LabelledTask, columns_by_name, number_column
 from subgraft.data.sources.corpus_builder import build
@@ -107,7 +108,7 @@ def _settings(path: Path, headed: PredictionModel) -> LabelledFiles:
     """How the file is read, by its ending. Raises UserError for a file of another task than the model's."""
     task = headed.task
     ending = path.name.removesuffix(".gz").rpartition(".")[2]
-    values: dict[str, Any] = {"files": {"test": str(path.absolute())}}
+    values: dict[str, Any] = {"files": {"test": str(require_file(path).absolute())}}
     if ending == "conll":
         values["format"] = "conll"
     elif ending == "json":
