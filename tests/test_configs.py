@@ -62,6 +62,7 @@ def test_the_promised_configurations_are_there() -> None:
 
 
 OTHERS = (
+    "language-model",
     "copying",
     "few-examples",
     "domain-text",

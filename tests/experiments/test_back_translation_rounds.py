@@ -18,9 +18,9 @@ from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.translate import Translator
 from subgraft.orchestration.store.step import Step, in_order, made_by
-from subgraft.training import chunked_translation
 from subgraft.pipeline.stages.corpora import BackTranslatedStage
 from subgraft.pipeline.stages.training import FinetuneStage
+from subgraft.training import chunked_translation
 from toy_steps import record_of
 from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer
 

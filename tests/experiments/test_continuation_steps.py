@@ -102,6 +102,22 @@ def by_hand(bundle: Bundle, lines: list[str]) -> tuple[float, int]:
     return total, tokens
 
 
+def test_forgetting_is_bits_of_the_upstream_test_set_before_and_after(tmp_path: Path) -> None:
+    evaluation = "{test_sentences: 3, upstream_sentences: 4, speed_sentences: 2, speed_repeats: 1}"
+    pipeline, store = finish(written(tmp_path, continued(GPT2, evaluation=evaluation)))
+    lines = (tmp_path / "upstream" / "test.de").read_text(encoding="utf-8").splitlines()[:4]
+    figures = []
+    for steps in pipeline.systems:
+        before, after = (steps.forgetting[moment] for moment in ("upstream_before", "upstream_after"))
+        for step, model in ((before, before.inputs["model"]), (after, steps.finetune)):
+            evaluated = json.loads((store.path(step) / "evaluation.json").read_text())
+            total, _ = by_hand(Bundle.load(store.path(model)), lines)
+            figures.append(total / log(2) / sum(map(len, lines)))
+            assert evaluated["bits_per_character"] == pytest.approx(figures[-1], abs=1e-4)
+    section = (store.path(pipeline.report) / "report.md").read_text(encoding="utf-8").partition("## Forgetting")[2]
+    assert all(f"{figure:.3f}" in section for figure in figures)
+
+
 def test_weights_with_the_fewest_dev_bits_are_kept(tmp_path: Path) -> None:
     """A rate far too high: what it begins with is best, and stays."""
     systems = "[{name: plain, vocabulary: upstream, learning_rate: 1000.0}]"

@@ -231,10 +231,10 @@ library of the published one, without the hub. Checkpoints with the same results
 - `pipeline`: an experiment with it as `upstream.checkpoint` runs from corpora to scores.
 - `refused`: the command prints one message, writes nothing, and has exit code 2.
 
-A special token that a text contains (`</s>` in a page on markup) is text here and a special token in transformers. Added
-tokens that are not special (Pythia's runs of spaces, Qwen's `<tool_call>`, a user's words) are found in a text and decoded
-as in transformers, with two exceptions: byte-level vocabularies decode their letters outside ASCII here, and transformers
-gives tokens that users add to an M2M-100 the ids of its language codes, so they are left out.
+A special token that a text contains (`</s>` in a page on markup) is text here and a special token in transformers.
+Added tokens that are not special (Pythia's runs of spaces, Qwen's `<tool_call>`, a user's words) are found in a text
+and decoded as in transformers, with two exceptions: byte-level vocabularies decode their letters outside ASCII here,
+and transformers gives tokens that users add to an M2M-100 the ids of its language codes, so they are left out.
 MADLAD-400's tokenizer.json is read unchanged: transformers 5 rebuilds a T5's tokenizer, and maps characters without a
 piece to MADLAD's `</s>`. Prompts of a GPT-2 or Qwen begin with the previous text's end, which transformers leaves to
 users. Weights published as `pytorch_model.bin` alone need `subgraft convert` first.

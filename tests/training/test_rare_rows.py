@@ -81,15 +81,18 @@ def finetune(
     copy_shared_tokens: bool = True,
     attached: bool = False,
     share: float | None = None,
+    new_rate: float | None = None,
+    steps: int = STEPS,
 ) -> dict[str, torch.Tensor]:
     """The weights after a finetuning, or after one that went on where it was killed."""
     training = FinetuneSettings(
         epochs=9,
-        max_steps=STEPS,
+        max_steps=steps,
         batch_size=300,
         max_length=40,
         learning_rate=0.01,
         embedding_learning_rate=0.03,
+        new_embedding_learning_rate=new_rate,
         rare_tokens=rare,
         warmup_steps=1,
         dev_sentences=2,
@@ -99,7 +102,7 @@ def finetune(
         training=training,
         seed=1,
         embedding_learning_rate_sides=DECODER,
-        new_rows=NewRows(sides=DECODER, copy_shared_tokens=copy_shared_tokens) if rare else None,
+        new_rows=NewRows(sides=DECODER, copy_shared_tokens=copy_shared_tokens) if rare or new_rate else None,
         tie_to_sources=DECODER if attached else (),
         first_phase=FirstPhase(share=share, sides=DECODER) if share else None,
     )
@@ -139,6 +142,22 @@ def test_rare_systems_can_be_frozen_and_the_others_train(
     assert (distance[seen] > 0).all(), "all but the padding row"
 
 
+def test_new_embeddings_have_a_learning_rate_of_their_own(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best_is_last(monkeypatch)
+    plain = finetune(tmp_path / "plain", made, None, steps=1)
+    faster = finetune(tmp_path / "faster", made, None, steps=1, new_rate=0.15)  # five times that of the matrix
+    new = [*made.rare, *made.met]
+    torch.testing.assert_close(moved(made, faster)[new], 5 * moved(made, plain)[new])
+    old = sorted(set(range(len(plain[TABLE]))) - set(new))
+    assert torch.equal(faster[TABLE][old], plain[TABLE][old])
+    rare = RareTokenSettings(min_count=BELOW, learning_rate_factor=0.5)
+    both = finetune(tmp_path / "both", made, rare, steps=1, new_rate=0.15)
+    torch.testing.assert_close(moved(made, both)[made.rare], 2.5 * moved(made, plain)[made.rare])
+    torch.testing.assert_close(moved(made, both)[made.met], 5 * moved(made, plain)[made.met])
+
+
 def test_where_no_system_was_kept_all_subwords_are_new(
     made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,10 +192,10 @@ def test_a_killed_finetuning_ends_with_the_same_weights(
 def test_the_pull_is_the_stronger_the_rarer_the_token(made: Made) -> None:
     bundle, upstream = Bundle.load(made.inputs["model"]), Bundle.load(made.inputs["upstream"])
     settings = RareTokenSettings(min_count=BELOW, learning_rate_factor=0.5, l2_to_init=2.0)
-    rare = RareRows.find(settings, DECODER, True, upstream.tokenizers, bundle.tokenizers, TEXTS)
+    rare = RareRows.find(settings, 1.0, DECODER, True, upstream.tokenizers, bundle.tokenizers, TEXTS)
     (update,) = rare.updates(bundle.model)
     assert rare.sizes == {"decoder": len(made.rare)}
-    assert update.rows.tolist() == made.rare and update.factor == 0.5
+    assert update.rows.tolist() == made.rare and (update.factor == 0.5).all()
     counts = count_tokens(bundle.decoder, [target for _, target in PAIRS])
     expected = [2.0 * (BELOW - counts[token]) / BELOW for token in made.rare]
     np.testing.assert_allclose(update.l2_to_init.numpy(), expected, rtol=1e-6)
@@ -190,10 +209,10 @@ def test_a_table_of_both_sides_counts_the_text_of_both() -> None:
     upstream: dict[SideName, Tokenizer] = dict.fromkeys(both, multilingual_tokenizer())
     model = transplant(mbart(), upstream, both, Method("mean")).model
     settings = RareTokenSettings(min_count=BELOW, l2_to_init=1.0)
-    rare = RareRows.find(settings, ("encoder", "decoder"), True, upstream, both, TEXTS)
+    rare = RareRows.find(settings, 1.0, ("encoder", "decoder"), True, upstream, both, TEXTS)
     (update,) = rare.updates(model)
     counts = count_tokens(target, [text for pair in PAIRS for text in pair])
     unseen = align(multilingual_tokenizer(), target).unseen
     assert update.rows.tolist() == [token for token in unseen if counts[token] < BELOW]
-    alone = RareRows.find(settings, DECODER, True, upstream, both, TEXTS)
+    alone = RareRows.find(settings, 1.0, DECODER, True, upstream, both, TEXTS)
     assert float(alone.updates(model)[0].l2_to_init.sum()) > float(update.l2_to_init.sum()) > 0

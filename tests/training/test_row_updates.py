@@ -43,7 +43,9 @@ def trained(factor: float, l2_to_init: list[float] | None, steps: int = STEPS) -
     updates = []
     if l2_to_init is not None:
         tables, rows = (module.table, module.bias), torch.tensor(ROWS)
-        updates = [RowUpdates.of(table, rows, factor, torch.tensor(l2_to_init)) for table in tables]
+        updates = [
+            RowUpdates.of(table, rows, torch.full((len(rows),), factor), torch.tensor(l2_to_init)) for table in tables
+        ]
     engine = PlainEngine(module, SETTINGS, torch.device("cpu"), ParameterRates.of(SETTINGS, [module.table]), updates)
     for i, batch in enumerate(batches()[:steps]):
         engine.accumulate(batch, {"loss": 1.0}, last=True)
@@ -119,7 +121,7 @@ def test_a_frozen_table_stays_as_it_is() -> None:
     module = Squares()
     module.table.requires_grad_(False)
     before = module.table.clone()
-    update = RowUpdates.of(module.table, torch.tensor(ROWS), 0.5, torch.ones(3))
+    update = RowUpdates.of(module.table, torch.tensor(ROWS), torch.full((3,), 0.5), torch.ones(3))
     engine = PlainEngine(module, SETTINGS, torch.device("cpu"), ParameterRates.of(SETTINGS, [module.table]), [update])
     engine.accumulate(batches()[0], {"loss": 1.0}, last=True)  # type: ignore[arg-type]
     engine.step(RATE)

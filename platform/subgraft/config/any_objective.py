@@ -77,6 +77,11 @@ class AnyObjective(Settings):
         return False
 
     @property
+    def continues_text(self) -> bool:
+        """Whether its model continues text without a source, and no conversations."""
+        return self.continues and self.source is None and not self.needs_conversations
+
+    @property
     def longest_block(self) -> int | None:
         """The maximum number of tokens of an example, if the settings define it."""
         return None

@@ -105,8 +105,8 @@ class EvaluationSettings(MeasurementSettings):
     training text, in one more pass over the test set.
     engine: the search engine; models that CTranslate2 does not support use transformers. Speeds of the two cannot be
     compared. auto: CTranslate2 if installed.
-    upstream_sentences: sentences of the upstream test split that are also translated, before and after finetuning, to
-    measure forgetting; none by default.
+    upstream_sentences: sentences of the upstream test split that are also translated, or, by models that continue text,
+    scored in bits per character, before and after finetuning, to measure forgetting; none by default.
     ranking: prompt ranking, for models with a source.
     """
 

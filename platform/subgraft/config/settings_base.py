@@ -37,6 +37,8 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 # The share of a text's lines that a new vocabulary may change and the old one gives back, unless the user allows more.
 MAX_LOST_LINES = 0.01
 Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+# Of an optional setting that recipes leave out while it is None.
+UNSET = Field(exclude_if=lambda value: value is None)
 # How many states of earlier text a layer reads.
 MemoryTokens = Annotated[int, Field(ge=0, le=MAX_SEQUENCE_LENGTH)]
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from subgraft.base.limits import MAX_COUNT, MAX_SEQUENCE_LENGTH, MAX_WIDTH
-from subgraft.config.settings_base import Count, EngineSetting, Settings, Share
+from subgraft.config.settings_base import UNSET, Count, EngineSetting, Settings, Share
 
 
 class NearestTargets(Settings):
@@ -60,7 +60,10 @@ Precision = Literal["fp32", "bf16", "auto"]
 TrainName = Literal["all", "new-rows", "body", "adapters", "head"]
 
 # DeepSpeed shards embedding matrices, and only its own optimizer can update the shards.
-ROWS_IN_PARTS = "rare_tokens: DeepSpeed cannot train single rows of a table; leave out runtime.zero_stage"
+ROWS_IN_PARTS = (
+    "rare_tokens and new_embedding_learning_rate: DeepSpeed cannot train single rows of an embedding matrix; leave out "
+    "runtime.zero_stage"
+)
 
 
 class RareTokenSettings(Settings):
@@ -299,6 +302,7 @@ class FinetuneSettings(ModelTrainingSettings):
     sides whose vocabulary changes; adapters, with the head that a task of labels has; or that head alone.
     adapters: the adapters of `train: adapters`.
     embedding_learning_rate: the peak for the embeddings of the sides whose vocabulary changes; 0 freezes them.
+    new_embedding_learning_rate: the peak for the embeddings of new tokens; by default that of the other embeddings.
     rare_tokens: how new embeddings of rare tokens are trained.
     max_train_examples: train on this many pairs or lines, of each direction if there are several, evenly spaced;
     vocabularies are learnt on the whole text.
@@ -311,6 +315,7 @@ class FinetuneSettings(ModelTrainingSettings):
     train: TrainName = "all"
     adapters: AdapterSettings | None = None
     embedding_learning_rate: Annotated[float | None, Field(ge=0)] = None
+    new_embedding_learning_rate: Annotated[float | None, Field(gt=0), UNSET] = None
     rare_tokens: RareTokenSettings | None = None
     max_train_examples: Count | None = None
     shuffled_sources: bool = False
@@ -342,6 +347,12 @@ class FinetuneSettings(ModelTrainingSettings):
     def applied_embedding_learning_rate(self) -> float | None:
         """The peak for the embeddings of the sides whose vocabulary changes; 0 freezes them; None: learning_rate."""
         return 0.0 if self.train == "body" else self.embedding_learning_rate
+
+    @property
+    def new_embedding_factor(self) -> float:
+        """The updates of new tokens' embeddings, as a multiple of those that their embedding matrix has."""
+        rate = self.applied_embedding_learning_rate
+        return (self.new_embedding_learning_rate or 0.0) / (self.learning_rate if rate is None else rate) or 1.0
 
     @property
     def freezes_embeddings(self) -> bool:

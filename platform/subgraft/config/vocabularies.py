@@ -10,6 +10,7 @@ from subgraft.base.limits import MAX_COUNT, MAX_VOCABULARY_SIZE
 from subgraft.config.settings_base import (
     MAX_LOST_LINES,
     SENTENCEPIECE_KINDS,
+    UNSET,
     NormalizationName,
     Settings,
     Share,
@@ -17,8 +18,6 @@ from subgraft.config.settings_base import (
     VocabularyKind,
     VocabularyMode,
 )
-
-_UNSET = Field(exclude_if=lambda value: value is None)
 
 
 class VocabularySettings(Settings):
@@ -52,10 +51,10 @@ class VocabularySettings(Settings):
     character_coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     byte_fallback: bool = Field(default_factory=lambda fields: fields.get("kind") in SENTENCEPIECE_KINDS)
     # Left out of fingerprints where they are not set.
-    normalization: Annotated[NormalizationName | None, _UNSET] = None
-    keep_whitespace: Annotated[bool | None, _UNSET] = None
-    dummy_prefix: Annotated[bool | None, _UNSET] = None
-    split_digits: Annotated[bool | None, _UNSET] = None
+    normalization: Annotated[NormalizationName | None, UNSET] = None
+    keep_whitespace: Annotated[bool | None, UNSET] = None
+    dummy_prefix: Annotated[bool | None, UNSET] = None
+    split_digits: Annotated[bool | None, UNSET] = None
     min_count: Annotated[int | None, Field(ge=1, le=MAX_COUNT)] = None
     language_exponent: Annotated[float | None, Field(ge=0, le=1)] = None
 

@@ -184,6 +184,8 @@ def _rates(system: System) -> list[str]:
     changes = [f"learning rate {rate:g}"] if rate is not None else []
     if embedding_rate is not None:
         changes.append(f"tables at {embedding_rate:g}" if embedding_rate else "tables frozen")
+    if system.new_embedding_learning_rate is not None:
+        changes.append(f"new embeddings at {system.new_embedding_learning_rate:g}")
     return changes
 
 

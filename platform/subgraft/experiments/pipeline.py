@@ -153,7 +153,8 @@ class Pipeline:
         by_sentence = system.context is not None and not in_context
         experiment, sides = self.experiment, self.experiment.sides
         training = system.finetuning(experiment.finetune)
-        needs_new_rows = training.rare_tokens is not None or training.train == "new-rows"
+        own_rate = training.new_embedding_learning_rate is not None
+        needs_new_rows = own_rate or training.rare_tokens is not None or training.train == "new-rows"
         new_rows = NewRows(sides=sides, copy_shared_tokens=system.copy_shared_tokens) if needs_new_rows else None
         directions = experiment.trained_on(system)
         languages = [direction.languages for direction in directions] or [experiment.languages]

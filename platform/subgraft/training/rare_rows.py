@@ -1,4 +1,4 @@
-"""Regularises the embeddings of new tokens that are rare in the task's training text.
+"""Gives the embeddings of new tokens a learning rate of their own, and regularises those of rare tokens.
 
 Adam normalises gradients, so scaling a gradient would not change the update. Therefore the update itself is scaled,
 after the optimizer step. L2 regularisation is decoupled from the gradient, as AdamW's weight decay is (Loshchilov and
@@ -33,26 +33,26 @@ class RowUpdates:
     Attributes:
         table: the parameter, embeddings [V, d] or a bias [V].
         rows: int64 [n], the regularised rows.
-        factor: scale of every update.
+        factor: fp32 [n], scale of the updates of each row.
         l2_to_init: fp32 [n], strength of the decay towards `start`.
         start: [n, d] or [n], the rows before the first step; a resumed training must pass the same.
     """
 
     table: Tensor
     rows: Tensor
-    factor: float
+    factor: Tensor
     l2_to_init: Tensor
     start: Tensor
 
     @classmethod
-    def of(cls, table: Tensor, rows: Tensor, factor: float, l2_to_init: Tensor) -> RowUpdates:
+    def of(cls, table: Tensor, rows: Tensor, factor: Tensor, l2_to_init: Tensor) -> RowUpdates:
         """Updates that use the current rows of the parameter as `start`."""
         return cls(table, rows, factor, l2_to_init, table.detach()[rows].clone())
 
     def to(self, device: torch.device) -> RowUpdates:
         """A copy with all tensors on a device, except the parameter, which its model moves."""
-        rows, l2_to_init, start = (each.to(device) for each in (self.rows, self.l2_to_init, self.start))
-        return replace(self, rows=rows, l2_to_init=l2_to_init, start=start)
+        names = ("rows", "factor", "l2_to_init", "start")
+        return replace(self, **{name: getattr(self, name).to(device) for name in names})
 
     def current_rows(self) -> Tensor:
         """The current rows; pass them to `apply` after the optimizer step."""
@@ -64,11 +64,12 @@ class RowUpdates:
 
         With factor 1 and l2_to_init 0 the rows are not changed, to the bit.
         """
-        after = self.current_rows()
-        if self.factor != 1.0:
-            after = current_rows + self.factor * (after - current_rows)
+        after, per_row = self.current_rows(), (-1, *[1] * (current_rows.ndim - 1))
+        if (self.factor != 1.0).any():
+            scaled = current_rows + self.factor.reshape(per_row) * (after - current_rows)
+            after = torch.where((self.factor != 1.0).reshape(per_row), scaled, after)
         if self.l2_to_init.any():
-            share = (learning_rate * self.l2_to_init).clamp(max=1.0).reshape(-1, *[1] * (current_rows.ndim - 1))
+            share = (learning_rate * self.l2_to_init).clamp(max=1.0).reshape(per_row)
             after += share * (self.start - current_rows)
         self.table[self.rows] = after
 
@@ -85,17 +86,20 @@ def _same_rows(table: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
 class RareRows:
     """The new subwords of each side, ids [n], and the count of each token in training text [V].
 
-    A token is counted in the text of its side, or in both texts if the sides share embeddings.
+    A token is counted in the text of its side, or in both texts if the sides share embeddings. factor: the scale of the
+    updates of all new subwords.
     """
 
     settings: RareTokenSettings
+    factor: float
     new: Mapping[SideName, np.ndarray]
     counts: Mapping[SideName, np.ndarray]
 
     @classmethod
     def find(
         cls,
-        settings: RareTokenSettings,
+        settings: RareTokenSettings | None,
+        factor: float,
         sides: Sequence[SideName],
         copy_shared_tokens: bool,
         upstream: Tokenizers,
@@ -105,7 +109,8 @@ class RareRows:
         """Compare the vocabularies before (`upstream`) and after (`own`) a transfer, and count tokens in training text.
 
         Args:
-            settings: the regularisation.
+            settings: the regularisation of rare subwords, if any.
+            factor: the scale of the updates of all new subwords.
             sides: the sides with new rows.
             copy_shared_tokens: whether tokens of both vocabularies were copied, and so are not new.
             upstream: the tokenizers before the transfer.
@@ -113,7 +118,8 @@ class RareRows:
             texts: the training text of each side.
         """
         new = {side: _new_subwords(upstream[side], own[side], copy_shared_tokens) for side in sides}
-        return cls(settings, new, {side: count_tokens(own[side], texts[side]) for side in sides})
+        settings = settings or RareTokenSettings()
+        return cls(settings, factor, new, {side: count_tokens(own[side], texts[side]) for side in sides})
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -137,10 +143,12 @@ class RareRows:
         settings, new = self.settings, self.new[sides[0]]
         counts = np.sum([self.counts[side][new] for side in sides], axis=0)
         rare = counts < settings.min_count
-        l2 = settings.l2_to_init * (1.0 - counts[rare] / settings.min_count)
-        strength = torch.from_numpy(l2.astype(np.float32))
-        parameter, rows = locate_rows(table, torch.from_numpy(new[rare]))
-        return RowUpdates.of(parameter, rows, settings.learning_rate_factor, strength)
+        changed = rare if self.factor == 1.0 else np.ones_like(rare)
+        l2 = settings.l2_to_init * (1.0 - counts[changed] / settings.min_count).clip(min=0.0)
+        factor = self.factor * np.where(rare, settings.learning_rate_factor, 1.0)[changed]
+        parameter, rows = locate_rows(table, torch.from_numpy(new[changed]))
+        factors, strength = (torch.from_numpy(each.astype(np.float32)) for each in (factor, l2))
+        return RowUpdates.of(parameter, rows, factors, strength)
 
 
 def count_tokens(tokenizer: Tokenizer, texts: Iterable[str]) -> np.ndarray:

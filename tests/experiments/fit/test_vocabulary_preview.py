@@ -43,7 +43,9 @@ def test_what_is_worth_adding_is_frequent_and_is_reported_with_its_old_cut() -> 
     gains = preview_vocabularies(old, TEXT).gains
     assert gains and all(gain.count >= EXAMPLES * 0.5 for gain in gains)
     assert [gain.saved for gain in gains] == sorted((gain.saved for gain in gains), reverse=True)
-    assert all(re.sub("<0x(..)>", lambda byte: chr(int(byte[1], 16)), "".join(gain.cut)) == gain.piece for gain in gains)
+    assert all(
+        re.sub("<0x(..)>", lambda byte: chr(int(byte[1], 16)), "".join(gain.cut)) == gain.piece for gain in gains
+    )
 
 
 def test_what_cannot_be_spelled_is_counted() -> None:

@@ -21,7 +21,7 @@ from subgraft.config.initialiser_registry import (
 from subgraft.config.initialisers import DonorSettings
 from subgraft.config.models import Layers
 from subgraft.config.multitask import MultitaskUse
-from subgraft.config.settings_base import Count, Settings, VocabularyMode
+from subgraft.config.settings_base import UNSET, Count, Settings, VocabularyMode
 from subgraft.config.synthetic import Rounds, TextUse
 from subgraft.config.training import AdapterSettings, FinetuneSettings, RareTokenSettings, TrainName
 
@@ -70,6 +70,8 @@ class System(Settings):
     learning_rate: the peak of this system's finetuning, in place of finetune.learning_rate.
     embedding_learning_rate: the peak for this system's embeddings, in place of finetune.embedding_learning_rate; 0
     freezes the embeddings.
+    new_embedding_learning_rate: the peak for the embeddings of this system's new tokens, in place of
+    finetune.new_embedding_learning_rate.
     train: the parameters that this system's finetuning trains, in place of finetune.train.
     embedding_warmup: domain text, as in `text`, on which new embeddings alone are trained before finetuning
     (embedding_warmup_training).
@@ -118,6 +120,7 @@ class System(Settings):
     donor: DonorSettings | None = None
     learning_rate: Annotated[float, Field(gt=0)] | None = None
     embedding_learning_rate: Annotated[float, Field(ge=0)] | None = None
+    new_embedding_learning_rate: Annotated[float | None, Field(gt=0), UNSET] = None
     train: TrainName | None = None
     embedding_warmup: TextUse | None = None
     conditioning: VariantName | None = None
@@ -157,9 +160,10 @@ class System(Settings):
         frozen = train in FROZEN_EMBEDDINGS
         if self.initialiser is None or frozen or (rare is not None and rare.idle):
             rare = None
-        rates = {"learning_rate": self.learning_rate, "embedding_learning_rate": self.embedding_learning_rate}
-        own: dict[str, Any] = {name: rate for name, rate in rates.items() if rate is not None}
+        names = ("learning_rate", "embedding_learning_rate", "new_embedding_learning_rate")
+        own: dict[str, Any] = {name: rate for name in names if (rate := getattr(self, name)) is not None}
         own |= {"embedding_learning_rate": None} if frozen else {}
+        own |= {"new_embedding_learning_rate": None} if frozen or self.initialiser is None else {}
         own |= {"shuffled_sources": True} if self.shuffled_sources else {}
         adapters = (training.adapters or AdapterSettings()) if train == "adapters" else None
         settings = training.model_copy(update={"rare_tokens": rare, "train": train, "adapters": adapters, **own})
@@ -245,8 +249,9 @@ class System(Settings):
             for name in ("vocabulary_size", "vocabulary_min_count"):
                 if getattr(self, name) is not None:
                     raise ValueError(f"{name} sets a downstream vocabulary, which this system does not get")
-        if self.rare_tokens is not None and self.initialiser is None:
-            raise ValueError("rare_tokens is about new rows, which only systems with an initialiser get")
+        for name in ("rare_tokens", "new_embedding_learning_rate"):
+            if getattr(self, name) is not None and self.initialiser is None:
+                raise ValueError(f"{name} is about new embeddings, which only systems with an initialiser get")
         return self
 
 
@@ -268,11 +273,15 @@ def require_trained_parameters(system: System, training: FinetuneSettings) -> No
         return
     if train == "new-rows" and system.initialiser is None:
         raise ValueError(f"{where} has no new rows for train: new-rows: give it a `train: all` of its own")
+    if of_system.embedding_learning_rate == 0 and of_system.new_embedding_learning_rate is not None:
+        raise ValueError(
+            f"{where}: new_embedding_learning_rate trains embeddings, which embedding_learning_rate: 0 freezes"
+        )
     if train == "new-rows" and of_system.embedding_learning_rate == 0:
         raise ValueError(f"{where}: train: new-rows trains embeddings, which embedding_learning_rate: 0 freezes")
     if table_settings:
         raise ValueError(f"{where}: {table_settings[0]} trains all embeddings: it needs `train: all`, not `{train}`")
     frozen = train in FROZEN_EMBEDDINGS
-    for name in ("embedding_learning_rate", "rare_tokens"):
+    for name in ("embedding_learning_rate", "new_embedding_learning_rate", "rare_tokens"):
         if frozen and getattr(system, name):
             raise ValueError(f"{where}: train: {train} freezes the embeddings: leave out {name}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
+from numpy.typing import NDArray
 
 from subgraft.base.errors import UserError
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray, ratio
@@ -38,8 +39,11 @@ def summarise_bits(data: ReportData) -> dict[str, MetricSummary]:
     """
     if not data.systems:
         raise UserError("there are no results to report")
-    bits = {(system.name, system.seed): _bits(system) for system in data.systems}
-    complete = np.logical_and.reduce([lines[:, 1] > 0 for lines in bits.values()])
+    return _summarise(data, {(system.name, system.seed): _bits(system.line_bits) for system in data.systems})
+
+
+def _summarise(data: ReportData, bits: Mapping[tuple[str, int], FloatArray]) -> dict[str, MetricSummary]:
+    complete = _complete(bits.values())
     if not complete.any():
         raise UserError("no test line is taken whole by the models of every system")
     statistics = {run: lines[complete] for run, lines in bits.items()}
@@ -47,9 +51,30 @@ def summarise_bits(data: ReportData) -> dict[str, MetricSummary]:
     return summarise_scores(data, ratio, statistics, scores)
 
 
-def _bits(result: SystemResult) -> FloatArray:
-    assert result.line_bits is not None
-    return result.line_bits
+def _complete(bits: Iterable[FloatArray]) -> NDArray[np.bool_]:
+    """Whether all models take a line whole [n]."""
+    complete: NDArray[np.bool_] = np.logical_and.reduce([lines[:, 1] > 0 for lines in bits])
+    return complete
+
+
+def _bits(lines: FloatArray | None) -> FloatArray:
+    assert lines is not None
+    return lines
+
+
+def measures_forgetting(data: ReportData) -> bool:
+    """Whether bits of the upstream test set were measured for all systems."""
+    return bool(data.systems) and all(system.upstream_bits is not None for system in data.systems)
+
+
+def summarise_forgetting(data: ReportData) -> tuple[dict[str, MetricSummary], float | None]:
+    """Bits per character of the upstream test set after finetuning, by system, and those before any finetuning."""
+    after = {(system.name, system.seed): _bits(system.upstream_bits) for system in data.systems}
+    before = next((each for each in (system.upstream_bits_before for system in data.systems) if each is not None), None)
+    if before is None:
+        return _summarise(data, after), None
+    complete = _complete([before, *after.values()])
+    return _summarise(data, after), float(ratio(before[complete].sum(axis=0)))
 
 
 def continuation_table(data: ReportData) -> MainTable:
@@ -113,6 +138,7 @@ def build_continuation_document(data: ReportData) -> Document:
     sections = [
         Section("Results", (*notices, _score_table(data, systems), _cost_table(data))),
         *written_section(data),
+        *_forgetting(data),
         Section("Learning curves", (findings.selected_steps(data), curves)),
         report.subword_gap(data),
         Section("Continuations", (_examples(data),)),
@@ -155,6 +181,23 @@ def _score_table(data: ReportData, systems: Mapping[str, MetricSummary]) -> Tabl
         f"several seeds their variance by Student's t.{against}",
         *findings.on_few_seeds(_compared_seeds(systems)),
     )
+
+
+def _forgetting(data: ReportData) -> tuple[Section, ...]:
+    """Bits of the upstream test set before and after finetuning, where they were measured."""
+    if not measures_forgetting(data):
+        return ()
+    systems, before = summarise_forgetting(data)
+    start = MISSING if before is None else fixed(before, 3)
+    rows = list[list[str | Text]]()
+    for name, system in systems.items():
+        compared = system.comparison
+        change = MISSING if before is None else signed(system.mean - before, 3)
+        against = [signed(compared.difference, 3), interval(compared.interval, 3)] if compared else [MISSING] * 2
+        rows.append([name, start, fixed(system.mean, 3), interval(system.interval, 3), change, *against])
+    headings = ["system", "before", "after", "95 %", "change", f"Δ from\n{data.baseline or '–'}", "95 %"]
+    notes = ("Before: the initial model with its own vocabulary. What a finetuning adds is forgetting.",)
+    return (Section("Forgetting", (table(headings, rows, "Bits per character of the upstream test set", *notes),)),)
 
 
 def _cost_table(data: ReportData) -> Table:

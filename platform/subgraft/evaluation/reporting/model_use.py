@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+UNDETERMINED = "und"  # ISO 639-2
+
 
 class ModelUse(NamedTuple):
     """verb: what the model does.  command: by which it does so."""
@@ -17,7 +19,7 @@ def use_of(model: str, languages: str, *, predicts: bool, file: bool = False, su
 
     Args:
         model: A directory, or the name of a registered one.
-        languages: As in en-fr.
+        languages: As in en-fr; those of a text whose language is not known are left out.
         predicts: Whether it has a head that predicts labels.
         file: Whether the input is a file, and not one text.
         subgraft: The command, after variables of the environment.
@@ -26,4 +28,4 @@ def use_of(model: str, languages: str, *, predicts: bool, file: bool = False, su
         return ModelUse("predict", f"{subgraft} predict {model} --input FILE")
     generate = f"{subgraft} generate --model {model}"
     read = f"{generate} --input FILE" if file else f'echo "…" | {generate}'
-    return ModelUse("generate", f"{read} --languages {languages}")
+    return ModelUse("generate", read if UNDETERMINED in languages.split("-") else f"{read} --languages {languages}")

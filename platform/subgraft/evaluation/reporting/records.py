@@ -144,7 +144,8 @@ class SystemResult:
     forgetting, intrinsic, likelihood: where they were measured; intrinsic by side.
     line_bits: of a model that continues text, each test line's bits and their characters [n, 2]; it has no hypotheses,
         and scores and statistics only if it writes for a source.  continuations: its outputs after the first halves of
-        test lines, or for sources.
+        test lines, or for sources.  upstream_bits, upstream_bits_before: the same of the upstream test set, where it
+        was measured, and of the model before finetuning.
     load, cores: of the machine while speed was measured (`evaluation.metrics.speed`); None if unknown.
     spelled: whether a test sentence [n] has no unknown token of the system's vocabularies in source or reference.
     labels, confusion: of a model that predicts one class, the classes, and how often each (row) is predicted as each.
@@ -182,6 +183,8 @@ class SystemResult:
     likelihood: Likelihood | None = None
     spelled: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
     line_bits: FloatArray | None = field(default=None, compare=False, repr=False)
+    upstream_bits: FloatArray | None = field(default=None, compare=False, repr=False)
+    upstream_bits_before: FloatArray | None = field(default=None, compare=False, repr=False)
     continuations: tuple[str, ...] = ()
     load: float | None = None
     cores: int | None = None

@@ -10,6 +10,7 @@ from typing import Any
 from subgraft.base.errors import ArgumentError, UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.domains import MEAN_OF_CODES
+from subgraft.config.objectives import CONTINUING_KINDS
 from subgraft.config.settings_base import SENTENCEPIECE_KINDS, SideName, VocabularyKind
 from subgraft.evaluation.reporting.numbers import percent
 from subgraft.modeling.families import MissingCodeError, SequenceFormat, family_of, head_in, require_marked_targets
@@ -54,8 +55,19 @@ class BaseModelFacts:
         if (head := head_in(config)) is not None:
             raise UserError(f"this model has {head}, so pairs cannot fit it", where=name)
         if "encoder" not in family_of(config).sides:
-            hint = "Text that it continues is fitted with `task: continuation` in a configuration: docs/guide.md."
+            hint = "Fit it to a text that it continues: give the text, without pairs."
             raise UserError("this model has no encoder, so pairs cannot fit it", where=name, hint=hint)
+        return facts
+
+    @classmethod
+    def of_language_model(cls, name: str, local: str) -> BaseModelFacts:
+        """Read it from `local`, a path or hub id. Raises UserError for a model that does not continue text."""
+        facts = cls.read(name, local)
+        if (head := head_in(facts.config)) is not None:
+            raise UserError(f"this model has {head}, so text alone cannot fit it", where=name, hint="Give labels.")
+        if not CONTINUING_KINDS & family_of(facts.config).objectives:
+            hint = "Fit a translator to pairs, and an encoder to labelled examples."
+            raise UserError("this model does not continue text, so text alone cannot fit it", where=name, hint=hint)
         return facts
 
     @classmethod

@@ -64,4 +64,6 @@ class LabelFit(FitSession):
         )
         self._folder.claim(self._identity)
         self._folder.write_lines({f"{split}.jsonl": examples.records(split) for split in examples.splits})
-        return PreparedFit(self._open_session(configuration, measurement), measurement)
+        session = self._open_session(configuration.yaml())
+        self._show_choice(configuration.choice, measurement)
+        return PreparedFit(session, measurement.tokens_per_character)

@@ -103,6 +103,14 @@ PRIORS = (
     Prior(_NO_SHIFT, 2000, {OLD: 58.1, "mean": 45.9}),
 )
 
+# docs/measurements/pretrained-language-model.md.
+LANGUAGE_MODEL = (
+    "Extend a model that is also used for other text. On SmolLM2 (135 million parameters, mostly English text) and "
+    "French documentation, 593 more subwords saved 27 % of the tokens; with `mean` it was 0.09 bits per character "
+    "behind the old vocabulary after 209,000 characters of training, and 0.13 without a learning rate of their own for "
+    "new embeddings. `subgraft fit MODEL --text FILE` measures it on this text."
+)
+
 
 @dataclass(frozen=True)
 class Recommendation:
@@ -160,14 +168,14 @@ def recommend(
 
 def advice(lines: int, tokens_ratio: float, *, continues: bool) -> str:
     """Advice for an amount of text and a gap; `continues`: whether the model continues text."""
+    if continues:
+        return LANGUAGE_MODEL
     others = (
         f"On a weaker model, with 2,000 pairs, a vocabulary extended by 2,000 subwords brought {EXTENDED_CHRF:+.1f} "
         f"chrF and a trimmed one {TRIMMED_CHRF:+.1f}; neither is significant."
     )
     trained, frozen = (recommendation(lines, tokens_ratio, frozen=kind) for kind in (False, True))
-    sentences = [trained, frozen, others]
-    sentences += ["Extend a model that is also used for other text."] if continues else []
-    return " ".join(f"{sentence[0].upper()}{sentence[1:]}" for sentence in sentences)
+    return " ".join(f"{sentence[0].upper()}{sentence[1:]}" for sentence in (trained, frozen, others))
 
 
 def recommendation(lines: int, tokens_ratio: float, *, frozen: bool = False, excluded: Collection[str] = ()) -> str:

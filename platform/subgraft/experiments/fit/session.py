@@ -66,10 +66,10 @@ class FitRequest:
 
 
 class PreparedFit(NamedTuple):
-    """The experiment of a fit, whose folder is written, and the measurements of its text."""
+    """The experiment of a fit, whose folder is written, and the old vocabulary's tokens per character of its text."""
 
     session: Session
-    measured: TextMeasurement
+    tokens_per_character: float
 
 
 class FitSession(ABC):
@@ -82,6 +82,7 @@ class FitSession(ABC):
     segment = "a target sentence"
     outputs = "translations"
     files = "pairs"
+    verb = ""  # what the command that uses the model does, if not what it is called
 
     def __init__(self, request: FitRequest, console: Terminal) -> None:
         self._request = request
@@ -122,8 +123,8 @@ class FitSession(ABC):
         return task_of(self._languages)
 
     def _prepare_and_plan(self) -> tuple[Session, Plan]:
-        session, measured = self._prepare()
-        return session, self._show_plan(session, measured)
+        session, tokens_per_character = self._prepare()
+        return session, self._show_plan(session, tokens_per_character)
 
     @cached_property
     def _identity(self) -> dict[str, object]:
@@ -156,17 +157,16 @@ class FitSession(ABC):
         name = "".join(letter if letter.isalnum() else "-" for letter in self._request.out.absolute().name).strip("-")
         return name.encode("ascii", "ignore").decode() or "fit"
 
-    def _open_session(self, configuration: Configuration, measured: TextMeasurement) -> Session:
-        """The experiment of a configuration, which is written."""
-        self._folder.write_configuration(configuration.yaml())
+    def _open_session(self, configuration: str) -> Session:
+        """The experiment of a configuration in YAML, which is written."""
+        self._folder.write_configuration(configuration)
         session = Session(load(self._folder.configuration, Experiment), self._folder.out)
         for line in session.unknown_tokens():
             self._say(line)
-        self._show_choice(configuration.choice, measured)
+        self._heading("Plan")
         return session
 
     def _show_choice(self, choice: Choice, measured: TextMeasurement) -> None:
-        self._heading("Plan")
         self._say(
             f"{OLD}: the model's own vocabulary, finetuned at {choice.old_rate:g}. {OWN}: {measured.size:,} subwords "
             f"of your text, new embeddings initialised with {choice.initialiser}, at {choice.learning_rate:g} "
@@ -174,7 +174,7 @@ class FitSession(ABC):
             f"{choice.batch_size:,} characters, under {len(choice.seeds)} seed{'s' * (len(choice.seeds) > 1)}."
         )
 
-    def _show_plan(self, session: Session, measured: TextMeasurement) -> Plan:
+    def _show_plan(self, session: Session, tokens_per_character: float) -> Plan:
         planned = session.plan()
         _require_loadable(planned)
         trainings = estimates(session.store, planned, session.experiment.runtime)
@@ -183,7 +183,7 @@ class FitSession(ABC):
             session.experiment.runtime,
             machine().cores,
             self._request.model.directory,
-            measured.tokens_per_character,
+            tokens_per_character,
         )
         completed = len(planned.entries) - len(planned.to_run)
         self._say(f"{len(planned.entries)} steps, {completed} of them done" if planned.to_run else "all of it is done")
@@ -208,19 +208,17 @@ class FitSession(ABC):
             self._say(remark)
         self._console.print(outcome.table())
         self._say(outcome.advice.sentence)
-        pairs = self._request.directions or (self._languages,)
-        uses = [use_of(str(folder.model), pair.name, predicts=reads_labels(self._task), file=True) for pair in pairs]
+        uses = [
+            use_of(str(folder.model), pair.name, predicts=reads_labels(self._task), file=True)
+            for pair in self._request.directions or (self._languages,)
+        ]
         model = "none" if outcome.advised is None else f"{folder.model} ({outcome.advised})"
         self._lines(
             [
                 ("model", model),
                 ("report", str(folder.report / "report.html")),
                 ("configuration", str(folder.configuration)),
-                *(
-                    ("translate" if use.verb == "generate" else use.verb, use.command)
-                    for use in uses
-                    if outcome.advised
-                ),
+                *((self.verb or use.verb, use.command) for use in uses if outcome.advised),
             ]
         )
         return outcome
@@ -239,6 +237,8 @@ class FitSession(ABC):
 
 class Fit(FitSession):
     """A fit of pairs of texts, of one direction or several."""
+
+    verb = "translate"
 
     def _task_languages(self, request: FitRequest) -> Languages:
         languages = request.model.languages(request.languages)
@@ -284,10 +284,11 @@ class Fit(FitSession):
         self._folder.write_lines(
             {name: lines for pair, text in texts.items() for name, lines in self._files_of(pair, text).items()}
         )
-        session = self._open_session(configuration, measured)
+        session = self._open_session(configuration.yaml())
+        self._show_choice(configuration.choice, measured)
         advised = recommendation(len(train), measured.tokens_ratio, excluded=excluded)
         self._say(f"On tasks with a similar gap: {advised}")
-        return PreparedFit(session, measured)
+        return PreparedFit(session, measured.tokens_per_character)
 
     def _excluded(self, measured: TextMeasurement) -> set[str]:
         """Initialisers that this text or task does not allow: VocADT learns from one direction, and takes memory."""

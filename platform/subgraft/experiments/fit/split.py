@@ -98,6 +98,7 @@ class Split:
         unit: The unit that was not divided.
         dropped: Training pairs by the cleaning rule that dropped them.
         near_copies: Dev and test pairs with near copies in the training pairs.
+        kind: What the text is of, in words.
     """
 
     train: tuple[Pair, ...]
@@ -107,29 +108,32 @@ class Split:
     block: int
     dropped: Mapping[str, int]
     near_copies: int = 0
+    kind: str = "pairs"
 
     @property
     def summary(self) -> str:
         """The split in one sentence."""
         unit = (
-            "whole documents, as blank lines mark them"
+            "whole documents"
             if self.unit == "document"
             else f"blocks of {self.block} lines on end, spread evenly over the files"
         )
         rules = ", ".join(f"{count:,} {RULES[rule]}" for rule, count in self.dropped.items())
         near = near_copies_in_words(self.near_copies)
-        dropped = f"; dropped from the training pairs: {rules}" if rules else ""
+        dropped = f"; dropped from the training {self.kind}: {rules}" if rules else ""
         return f"held out: {unit}{dropped}" + (f"; {near}" if near else "")
 
 
-def split(text: Documents, cleaning: Cleaning) -> Split:
+def split(text: Documents, cleaning: Cleaning, kind: str = "pairs") -> Split:
     """Split the text deterministically.
+
+    kind: what the text is of, in words.
 
     Training pairs that share a side with dev or test are dropped, and those that `cleaning` rejects. Raises UserError
     if there are fewer pairs than the splits need.
     """
     pairs = text.pairs
-    _require(len(pairs), "pairs", FEWEST)
+    _require(len(pairs), kind, kind, FEWEST)
     sizes = (held_out_size(len(pairs), MAX_TEST), held_out_size(len(pairs), MAX_DEV))
     block = max(MIN_BLOCK_SIZE, sizes[0] // BLOCKS_PER_TEST_SET)
     parts = _spread(text.documents, sizes) if len(text.documents) >= FEWEST_DOCUMENTS else None
@@ -138,9 +142,10 @@ def split(text: Documents, cleaning: Cleaning) -> Split:
     counts: Counter[str] = Counter()
     held_out = HeldOut((*dev, *test))
     train = tuple((sides[0], sides[1]) for sides in clean(rest, cleaning, held_out, counts, (0, 1)))
-    _require(len(train), "training pairs after cleaning", FEWEST_TRAINING)
+    _require(len(train), f"training {kind} after cleaning", kind, FEWEST_TRAINING)
     dropped = {rule: count for rule, count in counts.items() if rule in RULES}
-    return Split(train, dev, test, "document" if by_document else "block", block, dropped, counts["near_copies"])
+    unit: Literal["document", "block"] = "document" if by_document else "block"
+    return Split(train, dev, test, unit, block, dropped, counts["near_copies"], kind)
 
 
 def drop_shared_pairs(splits: Sequence[Split], cleaning: Cleaning) -> list[Split]:
@@ -152,7 +157,7 @@ def drop_shared_pairs(splits: Sequence[Split], cleaning: Cleaning) -> list[Split
     for text in splits:
         counts: Counter[str] = Counter()
         train = tuple((sides[0], sides[1]) for sides in clean(text.train, cleaning, held_out, counts, (0, 1)))
-        _require(len(train), "training pairs that are in no other pair's dev or test", FEWEST_TRAINING)
+        _require(len(train), "training pairs that are in no other pair's dev or test", "pairs", FEWEST_TRAINING)
         dropped = Counter(text.dropped) + Counter({rule: count for rule, count in counts.items() if rule in RULES})
         separated.append(replace(text, train=train, dropped=dropped))
     return separated
@@ -163,11 +168,11 @@ def held_out_size(examples: int, maximum: int) -> int:
     return min(maximum, max(FEWEST_HELD_OUT, round(HELD_OUT_SHARE * examples)))
 
 
-def _require(number: int, kind: str, minimum: int) -> None:
+def _require(number: int, what: str, kind: str, minimum: int) -> None:
     if number < minimum:
         raise ArgumentError(
-            f"{number:,} {kind}: a fit needs {minimum:,} or more",
-            where="pairs",
+            f"{number:,} {what}: a fit needs {minimum:,} or more",
+            where="text" if kind == "lines" else "pairs",
             hint=f"{FEWEST_HELD_OUT} are held out as dev and as test set each, {FEWEST_TRAINING} are trained on.",
         )
 

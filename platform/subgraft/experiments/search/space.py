@@ -27,7 +27,7 @@ ONLY_TRAINED = ("kd_weight", "generator_steps")
 # Fields that a system with a trimmed vocabulary does not use, and their values in such a system.
 ONLY_NEW_ROWS = (*ONLY_TRAINED, "initialiser", "vocabulary_size")
 TRIMMED: Mapping[str, Any] = {
-    **dict.fromkeys((*ONLY_NEW_ROWS, "starts_from", "rare_tokens", "embedding_warmup")),
+    **dict.fromkeys((*ONLY_NEW_ROWS, "starts_from", "rare_tokens", "new_embedding_learning_rate", "embedding_warmup")),
     "copy_shared_tokens": True,
     "embeddings_only_fraction": 0.0,
     "tie_to_sources": False,

@@ -8,6 +8,7 @@ from typing import Any
 
 from subgraft.config.experiment.systems import System
 from subgraft.config.initialiser_registry import initialiser_info
+from subgraft.config.objectives import TranslationSettings
 from subgraft.config.plugins import METRICS, packages
 from subgraft.experiments.steps.decoding_engine import with_engine
 from subgraft.experiments.steps.inputs import InputSteps
@@ -121,8 +122,8 @@ class EvaluationSteps:
         return Step(stage, finetune.name.replace("finetune", "likelihood of", 1), inputs, labels)
 
     def forgetting(self, system: System, seed: int, pretrained: Step | None, finetune: Step) -> dict[Moment, Step]:
-        """The upstream test set, translated by the model that the system starts from and by the finetuned one."""
-        settings = self.experiment.evaluation
+        """The upstream test set, translated or continued by the system's initial model and by the finetuned one."""
+        settings, learnt = self.experiment.evaluation, self.experiment.finetuned_on
         if settings.upstream_sentences is None:
             return {}
         changes = {"test_sentences": settings.upstream_sentences, "calibration": False, "documents": False}
@@ -131,6 +132,7 @@ class EvaluationSteps:
             evaluation=settings.measurement.model_copy(update=changes),
             packages=packages(METRICS, settings.metrics),
             speed=False,
+            objective=learnt if learnt.continues_text else TranslationSettings(),
         )
 
         def evaluation_of(model: Step, **labels: str) -> Step:

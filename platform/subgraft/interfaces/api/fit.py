@@ -28,11 +28,14 @@ if TYPE_CHECKING:
     from subgraft.experiments.fit.outcome import Outcome
     from subgraft.experiments.fit.session import FitSession
     from subgraft.interfaces.api.outputs import Model
+    from subgraft.orchestration.store.events import Observer
 
 # Two files, line by line; (source, target) tuples; or a table (pandas.DataFrame, datasets.Dataset) with a column for
 # each side, named source and target or by the languages' codes, or a column `translation` of {code: text}. Of several
 # directions, a mapping of these by name: {"de-en": …, "fr-en": …}.
 Pairs: TypeAlias = "tuple[Path, Path] | Iterable[tuple[str, str]] | Any"
+# A path or several, of files or folders; or a table (pandas.DataFrame, datasets.Dataset) with a column of texts.
+TextSource: TypeAlias = "Path | str | Sequence[Path | str] | Any"
 
 
 @dataclass(frozen=True)
@@ -95,27 +98,37 @@ class Fitted:
 
 def fit(
     model: Path | str,
-    pairs: Pairs,
+    pairs: Pairs | None = None,
     *,
     out: Path | str,
     languages: LanguagePair | None = None,
-    text: Sequence[Path | str] = (),
+    text: TextSource = (),
+    other: TextSource = (),
+    field: str = "text",
+    only_this_text: bool = False,
+    characters: int | None = None,
     quick: bool = False,
     labels: bool = False,
     max_lost_lines: float = MAX_LOST_LINES,
     progress: bool | ProgressCallback = True,
 ) -> Fitted:
-    """Compare the model's vocabulary with one of the task's, both finetuned on the pairs, and save the better model.
+    """Compare the model's vocabulary with one of the task's, both finetuned on the task, and save the better model.
 
     Args:
         model: A directory, a hub id, or models:/NAME@ALIAS.
         pairs: Two files, (source, target) tuples, a `pandas.DataFrame` or a `datasets.Dataset` (see `Pairs`); for one
             model of several directions a mapping of these, as in {"de-en": …, "fr-en": …}; with `labels` one file of
-            labelled examples, (text, label) tuples, or a table with text and label, or value.
+            labelled examples, (text, label) tuples, or a table with text and label, or value. None to fit a language
+            model to `text`.
         out: An absent or empty folder, or that of the same fit, which continues.
         languages: Of source and target, if the model's files do not name them.
-        text: Files with more text of the target language.
-        quick: One seed, half the steps, 100 test sentences.
+        text: Without pairs, the text of a language model: a path or several, of files or folders (lines, JSON lines,
+            Parquet), or a table. With pairs, files with more text of the target language.
+        other: Other text, on which a language model must not become worse.
+        field: The column of the text in tables, JSON lines and Parquet.
+        only_this_text: Whether a language model is for this text alone, so that its vocabulary may be replaced.
+        characters: How many characters each training of a language model reads; by default what suits the text.
+        quick: One seed, and half the steps and 100 test sentences, or at most 100,000 characters of text.
         labels: Whether the model is to predict the labels of texts.
         max_lost_lines: The share of the text's lines that the new vocabulary may change and the model's gives back.
         progress: Whether to print the data, the plan and each step; or a function that is called with a
@@ -128,6 +141,13 @@ def fit(
     """
     from subgraft.base.terminal import Terminal
 
+    own = {
+        "other": isinstance(other, str | Path) or len(other) > 0,
+        "field": field != "text",
+        "only_this_text": only_this_text,
+    }
+    if pairs is not None and (used := next((name for name, value in own.items() if value), None)):
+        raise ArgumentError("applies to text without pairs or labels", where=used, hint="Leave it out.")
     directions = _directions(pairs)
     if directions and languages is not None:
         raise ArgumentError("the names of pairs have the languages: leave it out", where="languages")
@@ -136,6 +156,22 @@ def fit(
     console = Terminal() if progress is True else Terminal(file=StringIO())
     with ExitStack() as stack:
         files: tuple[Path, ...] = ()
+        session: FitSession
+        if pairs is None:
+            session = text_session(
+                model,
+                text=stack.enter_context(_text_files("text", text, field)),
+                other=stack.enter_context(_text_files("other", other, field)),
+                field=field,
+                out=out,
+                languages=requested,
+                only_this_text=only_this_text,
+                characters=characters,
+                quick=quick,
+                max_lost_lines=max_lost_lines,
+                console=console,
+            )
+            return _fitted(session, out, observers)
         if labels:
             files = stack.enter_context(labelled_file(pairs))
         elif directions:
@@ -149,15 +185,81 @@ def fit(
             files,
             out=out,
             languages=directions or requested,
-            text=text,
+            text=(text,) if isinstance(text, str | Path) else text,
             quick=quick,
             labels=labels,
             max_lost_lines=max_lost_lines,
             console=console,
         )
-        outcome = session.run(observers)
+        return _fitted(session, out, observers)
+
+
+def _fitted(session: FitSession, out: Path | str, observers: Sequence[Observer]) -> Fitted:
+    outcome = session.run(observers)
     advised = None if outcome.advised is None else outcome.advice.system
     return Fitted(path_of("out", out), advised, outcome.advice.sentence, outcome)
+
+
+@contextmanager
+def _text_files(name: str, text: TextSource, field: str) -> Iterator[tuple[Path, ...]]:
+    """The files of a text, one that is temporary for a table in memory."""
+    if isinstance(text, str | Path):
+        yield (path_of(name, text),)
+        return
+    columns = [str(column) for column in getattr(text, "column_names", getattr(text, "columns", ()))]
+    if not columns:
+        yield tuple(path_of(name, path) for path in text)
+        return
+    if field not in columns:
+        hint = f"Name the column of the text by `field`: {', '.join(columns)}."
+        raise ArgumentError(f"there is no column '{field}'", where=name, hint=hint)
+    table: Any = text
+    with tempfile.TemporaryDirectory(prefix="subgraft-") as folder:
+        path = Path(folder) / "text.jsonl"
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(json.dumps({field: _to_json_value(value)}) + "\n" for value in table[field])
+        yield (path,)
+
+
+def text_session(
+    model: Path | str,
+    *,
+    text: Sequence[Path | str],
+    out: Path | str,
+    languages: Sequence[Languages],
+    quick: bool,
+    console: Terminal,
+    other: Sequence[Path | str] = (),
+    field: str | None = None,
+    only_this_text: bool = False,
+    characters: int | None = None,
+    max_lost_lines: float = MAX_LOST_LINES,
+) -> FitSession:
+    """The fit of a language model to files or folders of text. Raises UserError as `fit` does."""
+    if not text:
+        hint = "`text` for a language model, `pairs` for a translator, or `labels` for a classifier or tagger."
+        raise ArgumentError("a fit needs the text of a task", where="text", hint=hint)
+    require_share("max_lost_lines", max_lost_lines)
+    if len(languages) > 1:
+        raise ArgumentError("the text is in one language", where="languages", hint="Give it once, as in en-en.")
+    directory = str(located(model))
+    # These take seconds to load.
+    from subgraft.experiments.fit.base_model import BaseModelFacts
+    from subgraft.experiments.fit.text_fit import TextFit, TextFitRequest
+
+    request = TextFitRequest(
+        BaseModelFacts.of_language_model(str(model), directory),
+        tuple(path_of("text", path) for path in text),
+        languages[0] if languages else None,
+        path_of("out", out),
+        quick,
+        max_lost_lines=max_lost_lines,
+        other=tuple(path_of("other", path) for path in other),
+        field=field or "text",
+        only_this_text=only_this_text,
+        characters=characters,
+    )
+    return TextFit(request, console)
 
 
 def fit_session(

@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 import subgraft
+from subgraft.base.errors import ArgumentError
 from subgraft.base.terminal_escaping import say
 from subgraft.interfaces.cli.arguments import (
     MODEL_HELP,
@@ -20,49 +21,69 @@ from subgraft.interfaces.cli.arguments import (
     language_pair,
     print_json,
     selected,
+    whole_number,
 )
 from subgraft.orchestration.store.outputs import new_file, require_absent
 
 WHAT = (
-    "Finetunes the model on your pairs or labelled examples twice, with its own vocabulary and with one learnt from "
-    "your text, translates or predicts held-out examples with both, and recommends one of the two. The amount of text "
+    "Finetunes the model on your pairs, labelled examples or, for language models, text: with its own vocabulary and "
+    "with one learnt from your text. Tests them on held-out examples, and recommends one. The amount of text "
     "determines sizes, rates and steps. The same command resumes a stopped fit."
 )
 
 
 def add_to(commands: Commands) -> None:
-    fit = commands.add_parser("fit", help="fit a model to parallel files or labels, without YAML", description=WHAT)
+    fit = commands.add_parser("fit", help="fit a model to text, pairs or labels, without YAML", description=WHAT)
     fit.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     pairs = (
         "two files, plain or gzipped; line N of one translates line N of the other. Lines that are blank in both end a "
         "document. Repeat it, each time with --languages, to train one model for several directions"
     )
-    data = fit.add_mutually_exclusive_group(required=True)
+    data = fit.add_mutually_exclusive_group()
     data.add_argument("--pairs", type=Path, nargs=2, action="append", metavar=("SOURCE", "TARGET"), help=pairs)
     labels = (
         "labelled examples in place of pairs: CSV, TSV or JSON lines with the columns text and label (and text_pair), "
         "or value in place of label, or CoNLL's words and tags; trains a classifier, a regression or a tagger"
     )
     data.add_argument("--labels", type=Path, metavar="FILE", help=labels)
-    more = "more text in the target language, one segment per line, without translations"
-    fit.add_argument("--text", type=Path, nargs="+", default=[], metavar="FILE", help=more)
+    text = (
+        "text for a language model: files of lines (blank lines end a document), JSON lines, Parquet, or folders of "
+        "these. With --pairs: more text in the target language, one segment per line, without translations"
+    )
+    fit.add_argument("--text", type=Path, nargs="+", default=[], metavar="FILE", help=text)
+    other = "with --text: other text, on which the model must not become worse"
+    fit.add_argument("--other", type=Path, nargs="+", default=[], metavar="FILE", help=other)
+    field = "with --text: the column of the text in JSON lines and Parquet (default: text)"
+    fit.add_argument("--field", metavar="NAME", help=field)
+    alone = "with --text: the model is for this text alone, so that its vocabulary may be replaced too"
+    fit.add_argument("--only-this-text", action="store_true", help=alone)
+    characters = "with --text: how many characters each training reads (default: two passes, at most a million)"
+    fit.add_argument("--characters", type=whole_number(20_000), metavar="N", help=characters)
     languages = "as in en-fr, for each --pairs in turn; needed if the model's files do not name them"
     fit.add_argument("--languages", type=language_pair, action="append", metavar="SOURCE-TARGET", help=languages)
     add_out(fit, "gets model/, report/, fit.yaml and the split text/; absent, empty, or of the same fit")
     add_max_lost_lines(fit)
-    fit.add_argument("--quick", action="store_true", help="one seed, half the steps, 100 test sentences")
+    quick = "one seed, and half the steps and 100 test sentences, or at most 100,000 characters of text"
+    fit.add_argument("--quick", action="store_true", help=quick)
     fit.add_argument("--plan", action="store_true", help="split, measure and show the plan; train nothing")
     fit.set_defaults(command=run_fit)
     _add_advise(commands)
 
 
 def run_fit(arguments: argparse.Namespace) -> None:
-    from subgraft.interfaces.api.fit import fit_session
+    from subgraft.interfaces.api.fit import fit_session, text_session
 
-    files = tuple(chain.from_iterable(arguments.pairs)) if arguments.pairs else (arguments.labels,)
-    options = selected(arguments, "out", "text", "quick", "max_lost_lines")
-    labels, directions = arguments.labels is not None, tuple(arguments.languages or ())
-    session = fit_session(arguments.model, files, console=console(), labels=labels, languages=directions, **options)
+    directions = tuple(arguments.languages or ())
+    common = selected(arguments, "out", "quick", "max_lost_lines", "text") | {"console": console()}
+    own = selected(arguments, "other", "field", "only_this_text", "characters")
+    if arguments.pairs or arguments.labels:
+        if used := next((name for name, value in own.items() if value), None):
+            raise ArgumentError("applies to text without pairs or labels", where=used, hint="Leave it out.")
+        files = tuple(chain.from_iterable(arguments.pairs)) if arguments.pairs else (arguments.labels,)
+        labels = arguments.labels is not None
+        session = fit_session(arguments.model, files, labels=labels, languages=directions, **common)
+    else:
+        session = text_session(arguments.model, languages=directions, **common, **own)
     if arguments.plan:
         session.plan()
     else:

@@ -138,12 +138,12 @@ def _load_model(stage: FinetuneStage, inputs: Inputs, corpus: Corpus) -> Bundle:
 
 
 def _rare_rows(stage: FinetuneStage, bundle: Bundle, inputs: Inputs, text: TaskText) -> RareRows | None:
-    """The rare rows that are trained with restraint, if configured."""
-    settings, rows = stage.training.rare_tokens, stage.new_rows
-    if settings is None or rows is None:
+    """The rows of new tokens that have a learning rate of their own or are regularised, if configured."""
+    settings, rows, factor = stage.training.rare_tokens, stage.new_rows, stage.training.new_embedding_factor
+    if rows is None or (settings is None and factor == 1.0):
         return None
     upstream = load_tokenizers(inputs["upstream"])
-    return RareRows.find(settings, rows.sides, rows.copy_shared_tokens, upstream, bundle.tokenizers, text.texts)
+    return RareRows.find(settings, factor, rows.sides, rows.copy_shared_tokens, upstream, bundle.tokenizers, text.texts)
 
 
 @dataclass(frozen=True)

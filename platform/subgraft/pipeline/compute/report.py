@@ -54,20 +54,20 @@ def collect(stage: ReportStage, inputs: Inputs) -> ReportData:
     return _collect(stage, inputs, system_result, "sources.txt")
 
 
-def _collect_continued(stage: ReportStage, inputs: Inputs) -> ReportData:
+def collect_continued(stage: ReportStage, inputs: Inputs) -> ReportData:
     """Collect the data for models that continue text; the sources are prompts, fewer than the references."""
     return _collect(stage, inputs, continued_result, "prompts.txt")
 
 
 def _collect_answered(stage: ReportStage, inputs: Inputs) -> ReportData:
     """Collect the data for models that answer in conversations."""
-    return replace(_collect_continued(stage, inputs), prompts="the turns of test conversations before the last answer")
+    return replace(collect_continued(stage, inputs), prompts="the turns of test conversations before the last answer")
 
 
 def _collect_written(stage: ReportStage, inputs: Inputs) -> ReportData:
     """Collect the data for models that write for a source; the prompts are the sources."""
     assert stage.objective.source is not None
-    return replace(_collect_continued(stage, inputs), prompts=_PROMPTS[stage.objective.source])
+    return replace(collect_continued(stage, inputs), prompts=_PROMPTS[stage.objective.source])
 
 
 def _collect(
@@ -221,7 +221,7 @@ _WRITTEN = _Form(_collect_written, write_continuation_report, continuation_table
 _FORMS: Mapping[str, _Form] = {
     "translation": _Form(collect, write_report, terminal_table),
     "chat": _Form(_collect_answered, write_continuation_report, continuation_table),
-    "causal": _Form(_collect_continued, write_continuation_report, continuation_table),
+    "causal": _Form(collect_continued, write_continuation_report, continuation_table),
     "labelled": _LABELLED,
     "labelled-pairs": _LABELLED,
     "conditioned": _WRITTEN,

@@ -93,9 +93,19 @@ def continued_result(system: ReportedSystem, inputs: Inputs) -> SystemResult:
         hypotheses=(),
         scores=scores,
         statistics={name: counts for name, counts in statistics.items() if name in scores},
-        line_bits=np.stack([statistics[BITS], statistics[CHARACTERS]], axis=1),
+        line_bits=_line_bits(evaluated),
+        upstream_bits=_line_bits(_optional_input(system.inputs.upstream_after, inputs)),
+        upstream_bits_before=_line_bits(_optional_input(system.inputs.upstream_before, inputs)),
         continuations=read_lines(evaluated / "continuations.txt"),
     )
+
+
+def _line_bits(evaluated: Path | None) -> FloatArray | None:
+    """Each line's bits and their characters [n, 2]."""
+    if evaluated is None:
+        return None
+    statistics = load_file(evaluated / STATISTICS)
+    return np.stack([statistics[BITS], statistics[CHARACTERS]], axis=1)
 
 
 def labelled_result(system: ReportedSystem, inputs: Inputs) -> SystemResult:

@@ -62,6 +62,7 @@ def _require_whole(experiment: Comparison, system: System) -> None:
         "embedding_warmup": system.embedding_warmup,
         "text": system.text,
         "rare_tokens": training.rare_tokens,
+        "new_embedding_learning_rate": training.new_embedding_learning_rate,
         f"train: {training.train}": training.train != "all",
     }
     if unsupported := [name for name, value in parts.items() if value]:

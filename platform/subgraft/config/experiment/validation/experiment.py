@@ -292,8 +292,9 @@ def require_whole_models(experiment: Comparison) -> None:
 
 
 def require_whole_tables(experiment: Comparison) -> None:
+    finetunings = [system.finetuning(experiment.finetune) for system in experiment.systems]
     if experiment.runtime.zero_stage is not None and any(
-        system.finetuning(experiment.finetune).rare_tokens for system in experiment.systems
+        each.rare_tokens or each.new_embedding_learning_rate for each in finetunings
     ):
         raise ValueError(ROWS_IN_PARTS)
 
@@ -317,7 +318,9 @@ def require_search(experiment: Comparison) -> None:
 
 def require_measurable(experiment: Comparison) -> None:
     """Additional evaluations need a model or systems that they apply to."""
-    if experiment.evaluation.upstream_sentences is not None and not experiment.upstream.translates:
+    if experiment.evaluation.upstream_sentences is not None and not (
+        experiment.upstream.translates or experiment.finetuned_on.continues_text
+    ):
         raise ValueError(
             "evaluation.upstream_sentences translates the upstream corpus: a model that was pretrained otherwise "
             "cannot translate before it is finetuned, so translation must be among upstream.objectives"

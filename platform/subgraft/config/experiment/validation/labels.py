@@ -143,7 +143,8 @@ def _require_finetuning(experiment: Comparison, system: System) -> None:
         return
     search = experiment.search
     varied = search.space.varied if search and system.name in (search.systems or (search.system,)) else {}
-    for name in ("learning_rate", "embedding_learning_rate", "train", "rare_tokens", "embeddings_only_fraction"):
+    rates = ("learning_rate", "embedding_learning_rate", "new_embedding_learning_rate")
+    for name in (*rates, "train", "rare_tokens", "embeddings_only_fraction"):
         if getattr(system, name) or name in varied:
             raise ValueError(
                 f"system {system.name}: {name} applies to finetuning, which `multitask: alone` replaces: leave it out, "

@@ -1,0 +1,141 @@
+"""Documents of a task's text in the forms that people have: lines, JSON lines, Parquet, and folders of these.
+
+A plain or gzipped file has one segment a line, and blank lines end a document. A row of JSON lines or Parquet is a
+document, whose lines are segments.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from subgraft.base.errors import UserError
+from subgraft.data.text import reading
+
+Document: TypeAlias = tuple[str, ...]  # its segments
+
+_PLAIN = (".txt", ".md", ".text")
+_JSON_LINES = (".jsonl", ".ndjson")
+_PARQUET = ".parquet"
+# Longer lines, of texts without line ends, are cut at a space: a model reads a limited number of tokens at once.
+MAX_SEGMENT = 1000
+
+
+@dataclass(frozen=True)
+class TextFiles:
+    """Files and folders of text.
+
+    Attributes:
+        paths: In the order in which they are read; of a folder, its files by name, also of folders in it.
+        field: The column of JSON lines and Parquet that holds the text.
+    """
+
+    paths: tuple[Path, ...]
+    field: str = "text"
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files. Raises UserError for a folder without text."""
+        return tuple(file for path in self.paths for file in _files_of(path))
+
+    def documents(self) -> Iterator[Document]:
+        """The documents with text. Raises UserError for files that cannot be read."""
+        for file in self.files:
+            segments = (tuple(_segments(document)) for document in self._read(file))
+            yield from filter(None, segments)
+
+    def _read(self, file: Path) -> Iterator[Iterable[str]]:
+        suffix = _suffix(file)
+        if suffix == _PARQUET:
+            return self._parquet(file)
+        return self._json_lines(file) if suffix in _JSON_LINES else _plain(file)
+
+    def _json_lines(self, file: Path) -> Iterator[Iterable[str]]:
+        for number, line in enumerate(reading.lines(file), 1):
+            if line.strip():
+                try:
+                    row = json.loads(line)
+                except (ValueError, RecursionError):
+                    raise UserError("not JSON", where=f"{file}:{number}", hint="Give one object a line.") from None
+                yield self._text_of(row, f"{file}:{number}").split("\n")
+
+    def _parquet(self, file: Path) -> Iterator[Iterable[str]]:
+        import pyarrow.lib
+        import pyarrow.parquet
+
+        try:
+            with pyarrow.parquet.ParquetFile(file) as rows:
+                names = rows.schema_arrow.names
+                self._require_field(names, str(file))
+                number = 0
+                for batch in rows.iter_batches(columns=[self.field]):
+                    for text in batch.column(0).to_pylist():
+                        number += 1
+                        yield self._text_of({self.field: text}, f"{file}: row {number}").split("\n")
+        except (OSError, pyarrow.lib.ArrowException) as error:
+            raise UserError(f"not a readable Parquet file: {error}", where=str(file)) from None
+
+    def _text_of(self, row: Any, where: str) -> str:
+        if not isinstance(row, dict):
+            raise UserError("not a row with columns", where=where, hint=f'As in {{"{self.field}": "a text"}}.')
+        self._require_field(list(row), where)
+        text = row[self.field]
+        if text is None:
+            return ""
+        if not isinstance(text, str):
+            raise UserError(f"the column '{self.field}' contains no text", where=where, hint=_other_column(row))
+        return text
+
+    def _require_field(self, names: Sequence[str], where: str) -> None:
+        if self.field not in names:
+            known = ", ".join(map(str, names)) or "none"
+            hint = f"Name the column of the text by `field`: {known}."
+            raise UserError(f"there is no column '{self.field}'", where=where, hint=hint)
+
+
+def _other_column(row: dict[Any, Any]) -> str:
+    texts = ", ".join(str(name) for name, value in row.items() if isinstance(value, str))
+    return f"Name the column of the text by `field`: {texts or 'none of this row is text'}."
+
+
+def _suffix(file: Path) -> str:
+    name = file.name.lower().removesuffix(".gz")
+    return Path(name).suffix
+
+
+def _files_of(path: Path) -> Sequence[Path]:
+    if not path.is_dir():
+        return (path,)
+    known = (*_PLAIN, *_JSON_LINES, _PARQUET)
+    files = sorted(file for file in path.rglob("*") if file.is_file() and _suffix(file) in known)
+    if not files:
+        hint = f"Text is read from {', '.join(known)}, also gzipped; name other files one by one."
+        raise UserError("the folder has no file of text", where=str(path), hint=hint)
+    return files
+
+
+def _plain(file: Path) -> Iterator[Iterable[str]]:
+    document: list[str] = []
+    for line in reading.lines(file):
+        if line.strip():
+            document.append(line)
+        elif document:
+            yield document
+            document = []
+    yield document
+
+
+def _segments(lines: Iterable[str]) -> Iterator[str]:
+    """The lines that have text, without white space at their ends; long ones in parts."""
+    for line in lines:
+        rest = line.strip()
+        while len(rest) > MAX_SEGMENT:
+            end = rest.rfind(" ", 1, MAX_SEGMENT + 1)
+            end = MAX_SEGMENT if end < 0 else end
+            yield rest[:end].rstrip()
+            rest = rest[end:].lstrip()
+        if rest:
+            yield rest

@@ -1,0 +1,482 @@
+"""A fit of a language model to a text: its own vocabulary, an extended one, and perhaps one that replaces it.
+
+All are trained on the same lines in the same order. Recommended is the smallest change that is not worse on the text
+and saves tokens, or that is better; never one that makes the model worse on other text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from math import exp, log
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from subgraft.base.errors import ArgumentError
+from subgraft.base.files import file_digest, require_file
+from subgraft.base.terminal_escaping import printable
+from subgraft.config.corpora import Cleaning, Languages
+from subgraft.config.tasks import TaskName
+from subgraft.data.text.text_files import TextFiles
+from subgraft.evaluation.metrics.significance import FEWEST_SEEDS, LEVEL, Comparison
+from subgraft.evaluation.reporting.continuation import (
+    continuation_table,
+    measures_forgetting,
+    summarise_bits,
+    summarise_forgetting,
+)
+from subgraft.evaluation.reporting.numbers import fixed, interval, percent, signed
+from subgraft.evaluation.reporting.records import ReportData
+from subgraft.experiments.fit.base_model import BaseModelFacts
+from subgraft.experiments.fit.choices import QUICK_SEEDS, SEEDS
+from subgraft.experiments.fit.configuration import OLD, Machine
+from subgraft.experiments.fit.outcome import Advice, Outcome, untrained_in_words
+from subgraft.experiments.fit.preview_page import render
+from subgraft.experiments.fit.session import FitRequest, FitSession, PreparedFit, machine
+from subgraft.experiments.fit.split import Documents, Split, split
+from subgraft.experiments.fit.tokenization_report import measure_lines
+from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, MAX_ADDED, preview_vocabularies
+from subgraft.experiments.model_selection import Finetuned, Selection
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.experiments.session import Session
+from subgraft.modeling.tokenizers import UNDETERMINED, checkpoint_languages
+from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.compute.report import collect_continued
+from subgraft.subwords.vocabulary.extend import extend
+from subgraft.subwords.vocabulary.learn import kind_like
+from subgraft.subwords.vocabulary.learning_errors import TooLargeError
+from subgraft.subwords.vocabulary.lost_text import lost_text
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+EXTENDED, REPLACED = "extended", "replaced"
+# A model may have this many bits per character more than the one with the old vocabulary, and is called not worse.
+MARGIN = 0.01
+# An extension that saves fewer of the tokens is not worth another vocabulary.
+WORTH_SAVING = 0.05
+# Measured on SmolLM2: docs/measurements/pretrained-language-model.md.
+LEARNING_RATE, NEW_EMBEDDING_LEARNING_RATE = 2e-4, 1e-3
+UPDATE, LARGE_UPDATE, MANY_CHARACTERS = 2000, 4000, 500_000  # characters
+PASSES, MAX_CHARACTERS, QUICK_CHARACTERS = 2, 1_000_000, 100_000
+EVALUATED_AT = (0.1, 0.2, 0.4, 0.7, 1.0)  # of the updates
+# Lines of the other text whose bits are measured, and the fewest that say something.
+MAX_OTHER, FEWEST_OTHER = 200, 20
+# Weights, gradients, moments and best weights of a larger model leave no memory for a second training.
+LARGE = 50_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextFitRequest(FitRequest):
+    """The user's request; `files` are files or folders of the text.
+
+    Attributes:
+        other: Files or folders of text on which the model must not become worse.
+        field: The column of the text in JSON lines and Parquet.
+        only_this_text: Whether the model is for this text alone, so that its vocabulary may be replaced.
+        characters: How many characters each training reads; None for a number that suits the text.
+    """
+
+    other: tuple[Path, ...] = ()
+    field: str = "text"
+    only_this_text: bool = False
+    characters: int | None = None
+
+
+class TextFit(FitSession):
+    """A fit of a language model to a text."""
+
+    outputs = "continuations"
+    files = "text"
+    _request: TextFitRequest
+
+    @property
+    def _task(self) -> TaskName:
+        return "continuation"
+
+    def _task_languages(self, request: FitRequest) -> Languages:
+        languages = request.languages or checkpoint_languages(request.model.directory)
+        language = languages.target if languages else UNDETERMINED
+        if request.languages and request.languages.source != language:
+            hint = f"Give {language}-{language}, or leave it out."
+            raise ArgumentError("the text is in one language", where="languages", hint=hint)
+        return Languages(source=language, target=language)
+
+    @cached_property
+    def _identity(self) -> dict[str, object]:
+        request = self._request
+        return {
+            "model": _digest_of_model(request.model),
+            "text": _digests(request.files, request.field),
+            "other": _digests(request.other, request.field),
+            "languages": self._languages.name,
+            "quick": request.quick,
+            "characters": request.characters,
+            "only this text": request.only_this_text,
+        }
+
+    def _outcome(self, session: Session) -> Outcome:
+        return TextOutcome.read(session.pipeline, session.store)
+
+    def _prepare(self) -> PreparedFit:
+        request, old = self._request, self._request.model.tokenizers["decoder"]
+        self._heading("Text")
+        text = split(_documents(TextFiles(request.files, request.field)), self._cleaning, "lines")
+        train = [line for line, _ in text.train]
+        self._say(f"{len(train):,} lines to train on, {len(text.dev):,} dev, {len(text.test):,} test; {text.summary}")
+        other = self._read_other()
+        self._heading("Vocabularies")
+        self._console.print(render(preview_vocabularies(old, train), None, continues=True))
+        extended = self._extended(old, train)
+        replaced = measure_lines(request.model, train, kind_like(old)) if request.only_this_text else None
+        for vocabulary in (extended, *([replaced.vocabulary] if replaced else [])):
+            self._warn_of_lost_text(old, vocabulary, train)
+        characters = sum(map(len, train))
+        configuration = _Configuration(
+            self._name,
+            request.model,
+            self._languages.target,
+            added=len(extended) - len(old),
+            replaced=len(replaced.vocabulary) if replaced else None,
+            training=_Training.of(characters, request),
+            machine=machine(),
+            quick=request.quick,
+            max_lost_lines=request.max_lost_lines,
+            other=len(other[1]) if other else None,
+        )
+        self._folder.claim(self._identity)
+        self._folder.write_lines(_files(text, other, self._languages.target))
+        session = self._open_session(configuration.yaml())
+        self._say(configuration.in_words)
+        return PreparedFit(session, sum(map(len, old.encode_batch(train))) / max(1, characters))
+
+    @property
+    def _cleaning(self) -> Cleaning:
+        return Cleaning(max_characters=None, max_ratio=None)
+
+    def _read_other(self) -> tuple[list[str], list[str]] | None:
+        """Lines of the other text: for an upstream corpus, and a test set. None if there is no other text."""
+        request = self._request
+        if not request.other:
+            return None
+        lines = list(chain.from_iterable(TextFiles(request.other, request.field).documents()))
+        step = max(2, len(lines) // MAX_OTHER)
+        test = lines[::step][:MAX_OTHER]
+        if len(test) < FEWEST_OTHER:
+            hint = f"Give {2 * FEWEST_OTHER} or more."
+            raise ArgumentError(f"{len(lines):,} lines of other text are too few", where="other", hint=hint)
+        self._say(f"other text: {len(lines):,} lines, of which {len(test):,} are tested")
+        return [line for index, line in enumerate(lines) if index % step], test
+
+    def _extended(self, old: Tokenizer, train: Sequence[str]) -> Tokenizer:
+        """The vocabulary with all subwords that are frequent enough."""
+        try:
+            return extend(old, train, MAX_ADDED, EXAMPLES)
+        except TooLargeError as error:
+            if error.possible:
+                return extend(old, train, error.possible, EXAMPLES)
+        hint = "Keep the vocabulary, and train the model by `subgraft finetune`; or give more text."
+        raise ArgumentError(
+            f"no subword that the model lacks occurs {EXAMPLES} times in the text, and a new embedding needs as many "
+            "examples",
+            where="text",
+            hint=hint,
+        )
+
+    def _warn_of_lost_text(self, old: Tokenizer, vocabulary: Tokenizer, train: Sequence[str]) -> None:
+        loss = lost_text(old, vocabulary, train).warning(self._request.max_lost_lines, "max_lost_lines", ArgumentError)
+        if loss:
+            self._say(printable(f"warning: {loss}"))
+
+
+def _digest_of_model(model: BaseModelFacts) -> str:
+    from subgraft.experiments.steps.inputs import checkpoint_digest
+
+    return checkpoint_digest(model.directory)
+
+
+def _digests(paths: tuple[Path, ...], field: str) -> list[str]:
+    return [file_digest(require_file(file)) for file in TextFiles(paths, field).files]
+
+
+def _documents(files: TextFiles) -> Documents:
+    """Each line as a pair with itself, as the parts of a corpus in one language are."""
+    return Documents(tuple(tuple((line, line) for line in document) for document in files.documents()))
+
+
+def _files(text: Split, other: tuple[list[str], list[str]] | None, language: str) -> dict[str, Sequence[str]]:
+    """The lines of each file: task/SPLIT.LANGUAGE, and other/SPLIT.LANGUAGE."""
+    parts = {"train": text.train, "dev": text.dev, "test": text.test}
+    files: dict[str, Sequence[str]] = {
+        f"task/{name}.{language}": [line for line, _ in pairs] for name, pairs in parts.items()
+    }
+    if other is not None:
+        files |= {f"other/train.{language}": other[0], f"other/test.{language}": other[1]}
+    return files
+
+
+class _Training(NamedTuple):
+    """The updates of each training, and the characters of an update."""
+
+    steps: int
+    batch_size: int
+
+    @classmethod
+    def of(cls, characters: int, request: TextFitRequest) -> _Training:
+        """For a text of so many characters."""
+        most = QUICK_CHARACTERS if request.quick else MAX_CHARACTERS
+        budget = request.characters or min(PASSES * characters, most)
+        size = LARGE_UPDATE if budget > MANY_CHARACTERS else UPDATE
+        return cls(max(10, budget // size), size)
+
+    @property
+    def evaluate_at(self) -> list[int]:
+        return sorted({max(1, round(share * self.steps)) for share in EVALUATED_AT})
+
+
+@dataclass(frozen=True)
+class _Configuration:
+    """The contents of a fit's configuration.
+
+    added: Subwords of the extension.  replaced: The size of the vocabulary that replaces the old one, if any.
+    other: Lines of the other text's test set, if there is one.
+    """
+
+    name: str
+    model: BaseModelFacts
+    language: str
+    added: int
+    replaced: int | None
+    training: _Training
+    machine: Machine
+    quick: bool
+    max_lost_lines: float
+    other: int | None
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return QUICK_SEEDS if self.quick else SEEDS
+
+    @property
+    def in_words(self) -> str:
+        """The systems and their training."""
+        replaced = "" if self.replaced is None else f" {REPLACED}: {self.replaced:,} subwords of the text alone."
+        seeds = f"{len(self.seeds)} seed{'s' * (len(self.seeds) > 1)}"
+        return (
+            f"{OLD}: the model's own vocabulary. {EXTENDED}: {self.added:,} subwords more, each {EXAMPLES} times or "
+            f"more in the text.{replaced} Each for {self.training.steps:,} updates of "
+            f"{self.training.batch_size:,} characters, at {LEARNING_RATE:g} (new embeddings "
+            f"{NEW_EMBEDDING_LEARNING_RATE:g}), under {seeds}."
+        )
+
+    def yaml(self) -> str:
+        """The file's text."""
+        model, training, quote = self.model, self.training, json.dumps
+        corpora, upstream = "  task: {folder: text/task}", ""
+        if self.other is not None:
+            corpora += "\n  other: {folder: text/other}   # its test set shows what the model forgets"
+            upstream = "\n  corpus: other"
+        kind = kind_like(model.tokenizers["decoder"])
+        replacing = (
+            ""
+            if self.replaced is None
+            else (
+                f"\n  - {{name: {REPLACED}, initialiser: mean, vocabulary_mode: replace, "
+                f"vocabulary_size: {self.replaced}, vocabulary_min_count: 1}}"
+            )
+        )
+        length = "" if model.max_length is None or model.max_length >= 512 else f"\n  max_length: {model.max_length}"
+        forgetting = "" if self.other is None else f"\n  upstream_sentences: {self.other}"
+        speed = "\n  speed_sentences: 32" + ("\n  speed_repeats: 1" if self.quick else "")
+        cores = self.machine.cores
+        one_by_one = model.parameters > LARGE or 2 * len(self.seeds) >= cores
+        cpus = cores if model.parameters > LARGE else 1 if one_by_one else cores // (2 * len(self.seeds))
+        runtime = "gpus_per_worker: 1" if self.machine.gpu else f"cpus_per_step: {cpus}, evaluate_cpus: {cores}"
+        return f"""\
+# Written by `subgraft fit`, which writes it again: change a copy. `subgraft run` on this file is the same experiment.
+# Rates and sizes: docs/measurements/pretrained-language-model.md.
+name: {self.name}
+preset: small
+task: continuation
+languages: {{source: {self.language}, target: {self.language}}}
+seeds: [{", ".join(map(str, self.seeds))}]
+corpora:   # train, dev and test, as the fit has split your files
+{corpora}
+cleaning: {{max_characters: null, max_ratio: null}}
+
+# {model.name}
+upstream:
+  checkpoint: {quote(model.checkpoint, ensure_ascii=False)}{upstream}
+  objectives: [{{kind: causal}}]
+downstream:
+  corpus: task
+  vocabulary: {{kind: {kind}, mode: extend, size: {self.added}, min_count: {EXAMPLES}, \
+max_lost_lines: {self.max_lost_lines:g}}}
+
+systems:
+  - {{name: {OLD}, vocabulary: upstream}}
+  - {{name: {EXTENDED}, initialiser: mean}}{replacing}
+
+finetune:   # the other settings are those of language models that others pretrained
+  epochs: null
+  max_steps: {training.steps}
+  evaluate_at: {training.evaluate_at}
+  batch_size: {training.batch_size}
+  batch_unit: characters   # the same lines for every vocabulary
+  learning_rate: {LEARNING_RATE:.1e}
+  new_embedding_learning_rate: {NEW_EMBEDDING_LEARNING_RATE:.1e}   # they have far to go{length}
+
+evaluation:{speed}{forgetting}
+runtime: {{{runtime}}}   # of this machine; no result depends on it
+"""
+
+
+class _Contender(NamedTuple):
+    """A vocabulary against the old one: bits per character of the text and of other text, and the share of tokens."""
+
+    name: str
+    task: Comparison
+    other: Comparison | None
+    saved: float
+
+    @property
+    def is_better(self) -> bool:
+        return self.task.difference < 0 and self.task.p_value < LEVEL
+
+    @property
+    def is_level(self) -> bool:
+        """Whether it is not worse: the interval of the difference ends below MARGIN."""
+        return self.task.interval.high <= MARGIN
+
+    @property
+    def forgets(self) -> bool:
+        """Whether it is worse on the other text."""
+        return self.other is not None and self.other.difference > MARGIN and self.other.p_value < LEVEL
+
+    @property
+    def is_recommended(self) -> bool:
+        return not self.forgets and (self.is_better or (self.is_level and self.saved >= WORTH_SAVING))
+
+    def __str__(self) -> str:
+        other = ""
+        if self.other is not None:
+            other = f"; on the other text {signed(self.other.difference, 3)} {interval(self.other.interval, 3)}"
+        return (
+            f"{self.name} has {signed(self.task.difference, 3)} {interval(self.task.interval, 3)} bits per character "
+            f"compared with {OLD}, and {percent(self.saved)} fewer tokens{other}"
+        )
+
+
+@dataclass(frozen=True)
+class TextOutcome(Outcome):
+    """The report's data, the recommendation, and the recommended system's best seed on dev."""
+
+    @classmethod
+    def read(cls, pipeline: Pipeline, store: Store) -> Self:
+        report = pipeline.report
+        data = collect_continued(report.stage, {role: store.path(step) for role, step in report.inputs.items()})
+        finetuned = [Finetuned.read(steps, store) for steps in pipeline.systems]
+        by_system = {name: [each for each in finetuned if each.steps.system.name == name] for name in data.system_names}
+        advice = _recommend(data, report.stage.settings["finetune"]["batch_size"])
+        chosen = Selection.of(by_system[advice.system]).chosen
+        if chosen is None:
+            sentence = f"Take no model, and train longer: {advice.system} is best on dev before any training."
+            advice = Advice(advice.system, f"{sentence} {advice.sentence}")
+        untrained = tuple(filter(None, map(untrained_in_words, by_system.values())))
+        return cls(data, advice, chosen, untrained)
+
+    def table(self) -> Table:
+        return continuation_table(self.data).rich()
+
+    def rows(self) -> list[dict[str, object]]:
+        data, bits = self.data, summarise_bits(self.data)
+        other = summarise_forgetting(data)[0] if measures_forgetting(data) else {}
+        return [
+            {
+                "system": name,
+                "bits per character": bits[name].mean,
+                **({"bits per character of other text": other[name].mean} if other else {}),
+                "tokens per line": _tokens(data, name),
+                "prompts per second": fmean(result.sentences_per_second for result in data.results(name)),
+            }
+            for name in data.system_names
+        ]
+
+
+def _tokens(data: ReportData, name: str) -> float:
+    return fmean(result.tokens_per_sentence for result in data.results(name))
+
+
+def _recommend(data: ReportData, batch_size: int) -> Advice:
+    """The first system, by the size of its change, that is recommended; the old vocabulary if there is none."""
+    bits = summarise_bits(data)
+    other = summarise_forgetting(data)[0] if measures_forgetting(data) else {}
+    contenders = []
+    for name, summary in bits.items():
+        if summary.comparison is not None:
+            forgetting = other[name].comparison if name in other else None
+            saved = 1 - _tokens(data, name) / _tokens(data, OLD)
+            contenders.append(_Contender(name, summary.comparison, forgetting, saved))
+    facts = "; ".join(map(str, contenders))
+    caveat = "" if len(data.seeds) >= FEWEST_SEEDS else f" Whether other seeds would agree takes {FEWEST_SEEDS}."
+    chosen = next((each for each in contenders if each.is_recommended), None)
+    if chosen is not None:
+        quality = "better" if chosen.is_better else f"not worse (a margin of {MARGIN:g})"
+        return Advice(chosen.name, f"Take the {chosen.name} vocabulary, which is {quality}: {facts}.{caveat}")
+    reason = _reason(contenders)
+    when = "".join(f" {sentence}" for each in contenders if (sentence := _level_after(data, each.name, batch_size)))
+    return Advice(OLD, f"Keep the old vocabulary, as {reason}: {facts}.{when}{caveat}")
+
+
+def _reason(contenders: Sequence[_Contender]) -> str:
+    if any(each.forgets and (each.is_better or each.is_level) for each in contenders):
+        return "with another the model becomes worse on the other text"
+    if any(each.is_level for each in contenders):
+        return f"another saves fewer than {percent(WORTH_SAVING)} of the tokens"
+    return f"it is not certain that another is at most {MARGIN:g} bits per character worse"
+
+
+def _level_after(data: ReportData, name: str, batch_size: int) -> str:
+    """After how much text the system would be level on dev if its gap goes on shrinking as it did; empty if not."""
+    gaps = _gaps(data, name, batch_size)
+    points = [(log(characters), log(gap)) for characters, gap in gaps.items() if characters and gap > MARGIN]
+    if len(points) < 3 or len(points) < len([characters for characters in gaps if characters]):
+        return ""
+    first, last = points[-3], points[-1]
+    slope = (last[1] - first[1]) / (last[0] - first[0])
+    shrinking = f"On dev {name} was behind by " + ", ".join(
+        f"{fixed(gap, 3)} after {characters:,} characters" for characters, gap in gaps.items()
+    )
+    if slope >= -0.1:
+        return f"{shrinking}: the gap does not close."
+    characters = exp(last[0] + (log(MARGIN) - last[1]) / slope)
+    return f"{shrinking}: if it goes on like this, it is level after about {_about(characters)} characters."
+
+
+def _gaps(data: ReportData, name: str, batch_size: int) -> Mapping[int, float]:
+    """How many bits per character of dev the system is behind the old one, by characters read; means over seeds."""
+
+    def curve(system: str) -> dict[int, float]:
+        curves = [result.curve for result in data.results(system)]
+        steps = set.intersection(*({point.step for point in curve} for curve in curves))
+        bits = {
+            step: [point.dev_bits_per_character or 0.0 for curve in curves for point in curve if point.step == step]
+            for step in sorted(steps)
+        }
+        return {step: fmean(values) for step, values in bits.items()}
+
+    old, own = curve(OLD), curve(name)
+    return {step * batch_size: own[step] - bits for step, bits in old.items() if step in own}
+
+
+def _about(number: float) -> str:
+    """A rough number in words."""
+    for unit, size in (("billion", 1e9), ("million", 1e6), ("thousand", 1e3)):
+        if number >= size:
+            return f"{number / size:.1g} {unit}" if number / size < 10 else f"{number / size:,.0f} {unit}"
+    return f"{number:.0f}"

@@ -1,0 +1,208 @@
+"""`subgraft fit MODEL --text FILE` as a user types it: all forms of text, the plan, models and recommendation."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import subgraft
+from command_processes import ended
+from published import CHECKPOINTS
+from subgraft.base.errors import UserError
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
+from subgraft.data.text.text_files import MAX_SEGMENT, TextFiles
+from subgraft.evaluation.metrics.significance import Comparison, Interval
+from subgraft.experiments.fit.text_fit import _Contender
+from subgraft.interfaces.cli import main
+from subgraft.modeling.bundle import Bundle
+from toys import english, english_tokenizer, german_tokenizer, marian, sentences
+
+DOCUMENTS = [("Der erste Satz.", "Der zweite."), ("Ein anderer Text.",), ("Drei.", "Zeilen.", "Hier.")]
+WORDS = "Zeichenkette Funktion Methode Klasse Puffer Ganzzahl Faden Steckdose"
+FIT = ["fit", "model", "--text", "text.txt", "--out", "fitted", "--quick"]
+
+
+def plain(place: Path) -> Path:
+    path = place / "text.txt"
+    path.write_text("\n\n".join("\n".join(document) for document in DOCUMENTS) + "\n", encoding="utf-8")
+    return path
+
+
+def gzipped(place: Path) -> Path:
+    path = place / "text.gz"
+    path.write_bytes(gzip.compress(plain(place).read_bytes()))
+    return path
+
+
+def json_lines(place: Path) -> Path:
+    path = place / "text.jsonl.gz"
+    rows = (json.dumps({"id": 1, "text": "\n".join(document)}) + "\n" for document in DOCUMENTS)
+    path.write_bytes(gzip.compress("".join(rows).encode()))
+    return path
+
+
+def parquet(place: Path) -> Path:
+    path = place / "text.parquet"
+    pd.DataFrame({"id": [1, 2, 3], "text": ["\n".join(document) for document in DOCUMENTS]}).to_parquet(path)
+    return path
+
+
+def folder(place: Path) -> Path:
+    path = place / "folder"
+    (path / "inner").mkdir(parents=True)
+    (path / "a.txt").write_text("\n".join(DOCUMENTS[0]), encoding="utf-8")
+    (path / "b.jsonl").write_text(json.dumps({"text": "\n".join(DOCUMENTS[1])}), encoding="utf-8")
+    (path / "inner" / "c.md").write_text("\n".join(DOCUMENTS[2]), encoding="utf-8")
+    (path / "picture.png").write_bytes(b"\x89PNG")
+    return path
+
+
+@pytest.mark.parametrize("form", [plain, gzipped, json_lines, parquet, folder])
+def test_documents_are_the_same_in_every_form(form: Callable[[Path], Path], tmp_path: Path) -> None:
+    assert list(TextFiles((form(tmp_path),)).documents()) == DOCUMENTS
+
+
+def test_long_lines_are_cut_at_spaces_and_nothing_is_lost(tmp_path: Path) -> None:
+    line = " ".join(sentences(WORDS, ["", "n"], 200, 5))
+    (tmp_path / "text.txt").write_text(line + "\n" + "x" * (2 * MAX_SEGMENT + 1), encoding="utf-8")
+    ((*segments, first, second, third),) = TextFiles((tmp_path / "text.txt",)).documents()
+    assert " ".join(segments) == line and max(map(len, segments)) <= MAX_SEGMENT
+    assert first + second + third == "x" * (2 * MAX_SEGMENT + 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("a.jsonl", '{"body": "a"}\n', "a.jsonl:1: there is no column 'text'\n  Name the column of the text by"),
+        ("a.jsonl", '{"text": 3}\n', "a.jsonl:1: the column 'text' contains no text"),
+        ("a.jsonl", "no JSON\n", "a.jsonl:1: not JSON"),
+        ("a.jsonl", "[1]\n", "a.jsonl:1: not a row with columns"),
+        ("a.parquet", "no Parquet", "a.parquet: not a readable Parquet file"),
+        ("a.png", "", "the folder has no file of text"),
+    ],
+)
+def test_text_that_cannot_be_read_is_refused(name: str, content: str, complaint: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(UserError) as refused:
+        list(TextFiles((tmp_path if name == "a.png" else tmp_path / name,)).documents())
+    assert complaint in str(refused.value)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with two texts, in which a model is to be made."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUBGRAFT_HOME", str(tmp_path / "home"))
+    for name, lines in (("text.txt", sentences(WORDS, ["", "n", "en"], 1500, 5)), ("other.txt", english(400, 5))):
+        numbered = (f"{line} {number % 97}\n" for number, line in enumerate(lines))
+        (tmp_path / name).write_text("".join(numbered), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("Llama-2-7b", "bpe"), ("Qwen2.5-0.5B", "byte-level-bpe"), ("gemma-2b", "bpe"), ("gpt2", "byte-level-bpe")],
+)
+def test_a_plan_compares_vocabularies_and_trains_nothing(
+    name: str, kind: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    CHECKPOINTS[name].publish(here / "model")
+    assert main([*FIT, "--other", "other.txt", "--only-this-text", "--plan"]) == 0, capsys.readouterr().err
+    said = capsys.readouterr().out
+    for message in ("lines to train on", "other text: 400 lines", "What the text would take", "extended:", "replaced:"):
+        assert message in said, said
+    experiment = load(here / "fitted" / "fit.yaml", Experiment)
+    assert [system.name for system in experiment.systems] == ["old", "extended", "replaced"]
+    assert experiment.downstream.vocabulary.kind == kind and experiment.downstream.vocabulary.mode == "extend"
+    assert experiment.task == "continuation" and experiment.evaluation.upstream_sentences == 200
+    assert experiment.finetune.new_embedding_learning_rate == 1e-3 and experiment.finetune.label_smoothing == 0
+    texts = {
+        name: set((here / "fitted" / "text" / "task" / f"{name}.und").read_text().splitlines())
+        for name in ("train", "dev", "test")
+    }
+    assert not texts["train"] & (texts["dev"] | texts["test"]) and min(map(len, texts.values())) >= 50
+    assert not (here / "home" / "store").exists() and not (here / "fitted" / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments", "complaint"),
+    [
+        ("gpt2", ["--text", "few.txt"], "10 lines: a fit needs"),
+        ("gpt2", ["--text", "plain.txt"], "no subword that the model lacks occurs 100 times"),
+        ("gpt2", ["--text", "text.txt", "--other", "few.txt"], "10 lines of other text are too few"),
+        ("gpt2", ["--text", "text.txt", "--languages", "de-en"], "the text is in one language"),
+        ("gpt2", [], "a fit needs the text of a task"),
+        ("gpt2", ["--labels", "text.txt", "--other", "other.txt"], "applies to text without pairs or labels"),
+        ("marian", ["--text", "text.txt"], "this model does not continue text"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused_and_nothing_is_written(
+    model: str, arguments: list[str], complaint: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if model == "marian":
+        Bundle(marian(), english_tokenizer(), german_tokenizer()).save(here / "model")
+    else:
+        CHECKPOINTS[model].publish(here / "model")
+    (here / "few.txt").write_text("Eine Zeile.\n" * 10)
+    (here / "plain.txt").write_text("".join(f"{number}\n" for number in range(1000)))
+    assert main(["fit", "model", *arguments, "--out", "fitted", "--quick"]) == 2
+    assert complaint in capsys.readouterr().err and not (here / "fitted").exists()
+
+
+def contender(difference: float, low: float, high: float, p: float, saved: float, other: float = 0.0) -> _Contender:
+    task = Comparison(difference, Interval(low, high), p, 3, 100)
+    return _Contender("extended", task, Comparison(other, Interval(other, other), 0.001, 3, 100), saved)
+
+
+@pytest.mark.parametrize(
+    ("case", "is_recommended"),
+    [
+        (contender(-0.02, -0.03, -0.01, 0.01, 0.0), True),  # better
+        (contender(0.0, -0.005, 0.005, 0.9, 0.2), True),  # not worse, and shorter
+        (contender(0.0, -0.005, 0.005, 0.9, 0.02), False),  # not worse, and hardly shorter
+        (contender(0.0, -0.02, 0.02, 0.9, 0.2), False),  # not known
+        (contender(0.05, 0.04, 0.06, 0.01, 0.3), False),  # worse
+        (contender(-0.02, -0.03, -0.01, 0.01, 0.2, other=0.05), False),  # better, and worse on the other text
+    ],
+)
+def test_the_recommendation_needs_evidence(case: _Contender, is_recommended: bool) -> None:
+    assert case.is_recommended == is_recommended
+
+
+@pytest.mark.ray
+def test_a_fit_ends_in_a_model_that_continues_text(here: Path) -> None:
+    CHECKPOINTS["gpt2"].publish(here / "model")
+    arguments = [*FIT, "--other", "other.txt", "--only-this-text", "--characters", "40000"]
+    code, said = ended(here, arguments)
+    assert code == 0, said
+    assert "Take the" in said or "Keep the old vocabulary" in said, said
+    assert "subgraft generate --model fitted/model --input FILE" in said
+    report = (here / "fitted" / "report" / "report.md").read_text(encoding="utf-8")
+    assert "## Forgetting" in report and "Bits per character of the test text" in report
+    assert len(Bundle.load(here / "fitted" / "model").decoder) > 0
+    code, written = ended(here, ["generate", "--model", "fitted/model", "--input", "fitted/text/task/dev.und"])
+    assert code == 0 and written.strip()
+    again = subgraft.fit(
+        "model",
+        text=here / "text.txt",
+        other=[here / "other.txt"],
+        out="fitted",
+        only_this_text=True,
+        characters=40_000,
+        quick=True,
+        progress=False,
+    )
+    rows: Mapping[str, Any] = again.frame().to_dict("index")
+    assert list(rows) == ["old", "extended", "replaced"] and again.advised in rows
+    assert all(row["bits per character"] > 0 < row["bits per character of other text"] for row in rows.values())
+    assert rows["extended"]["tokens per line"] < rows["old"]["tokens per line"]
+    frame = pd.DataFrame({"text": (here / "text.txt").read_text(encoding="utf-8").splitlines()})
+    with pytest.raises(UserError, match="there is no column 'body'"):
+        subgraft.fit("model", text=frame, field="body", out="other", progress=False)
