@@ -78,7 +78,7 @@ def _add_generate(commands: Commands) -> None:
 
 def _add_evaluate(commands: Commands) -> None:
     evaluate = commands.add_parser(
-        "evaluate", help="compute BLEU, chrF, TER, ROUGE-L and METEOR, or the metrics of labels"
+        "evaluate", help="compute BLEU, chrF, TER, ROUGE-L and METEOR, the metrics of labels, or bits of a text"
     )
     outputs = evaluate.add_mutually_exclusive_group(required=True)
     outputs.add_argument("--hypotheses", type=Path, metavar="FILE")
@@ -90,6 +90,12 @@ def _add_evaluate(commands: Commands) -> None:
         "labelled examples (CSV, TSV, JSON lines, CoNLL): score --model by its task's metrics, with 95 %% intervals"
     )
     gold.add_argument("--labels", type=Path, metavar="FILE", help=labels)
+    text = "files or folders of text (lines, JSON lines, Parquet): bits per character and byte of a language model"
+    gold.add_argument("--text", type=Path, nargs="+", metavar="FILE", help=text)
+    evaluate.add_argument(
+        "--baseline", metavar="MODEL", help="with --text: another model, to compare with on this text"
+    )
+    evaluate.add_argument("--field", metavar="NAME", help="with --text: the column of the text (default: text)")
     _add_generation(evaluate)
     tasks = [name for name, facts in TASKS.items() if facts.metrics]
     evaluate.add_argument("--task", choices=tasks, help="determines the metrics (default: translation)")
@@ -100,7 +106,7 @@ def _add_evaluate(commands: Commands) -> None:
     documents = "blank lines separate documents: d-BLEU, and s-BLEU where each has as many sentences as its reference"
     _add_documents(evaluate, f"{documents}; a model translates blocks of at most so many tokens (default 512)")
     add_json(evaluate)
-    evaluate.set_defaults(command=evaluate_text)
+    evaluate.set_defaults(command=evaluate_outputs)
 
 
 def _add_predict(commands: Commands) -> None:
@@ -185,7 +191,11 @@ def _refuse(arguments: argparse.Namespace, names: Sequence[str], why: str) -> No
         raise UserError(f"{why}: leave out {', '.join(present)}", where="evaluate")
 
 
-def evaluate_text(arguments: argparse.Namespace) -> None:
+def evaluate_outputs(arguments: argparse.Namespace) -> None:
+    if arguments.text is not None:
+        _evaluate_text(arguments)
+        return
+    _refuse(arguments, ("baseline", "field"), "models are compared on --text")
     if arguments.labels is not None:
         _evaluate_labels(arguments)
         return
@@ -294,6 +304,41 @@ def _evaluate_labels(arguments: argparse.Namespace) -> None:
     for score in result.scores:
         say(f"{score.name}\t{score.value:.2f} [{score.low:.2f}, {score.high:.2f}]\t{score.signature}")
     say(f"examples\t{result.remark}")
+
+
+def _evaluate_text(arguments: argparse.Namespace) -> None:
+    if arguments.model is None or arguments.sources is not None:
+        raise UserError("bits of a text are those of --model, and nothing else is read", where="evaluate")
+    _refuse(
+        arguments, ("task", "metric", "language", "documents", "beam", "batch_size", "languages"), "nothing is written"
+    )
+    from subgraft.interfaces.api.text_scores import compare_on_text, measure_text
+    from subgraft.orchestration.execution.progress import counting
+
+    options = {"field": arguments.field or "text"}
+    with counting("reading") as progress:
+        if arguments.baseline is None:
+            result = measure_text(arguments.model, arguments.text, **options, progress=progress)
+            compared = None
+        else:
+            compared = compare_on_text(
+                arguments.model, arguments.baseline, arguments.text, **options, progress=progress
+            )
+            result = compared.model
+    if arguments.json:
+        print_json(**vars(compared or result))
+        return
+    low, high = result.interval.low, result.interval.high
+    say(f"bits per character\t{result.bits_per_character:.4f} [{low:.4f}, {high:.4f}]")
+    say(f"bits per byte\t{result.bits_per_byte:.4f}")
+    say(f"tokens per line\t{result.tokens_per_line:.1f}")
+    left_out = f"; {result.left_out:,} are too long" if result.left_out else ""
+    say(f"lines\t{result.lines:,} measured, each by itself, its end included{left_out}")
+    if compared is not None:
+        low, high = compared.interval.low, compared.interval.high
+        baseline = compared.baseline
+        say(f"baseline\t{baseline.bits_per_character:.4f}, {baseline.tokens_per_line:.1f} tokens per line")
+        say(f"difference\t{compared.difference:+.4f} [{low:+.4f}, {high:+.4f}], p = {compared.p_value:.3f}")
 
 
 def predict_lines(arguments: argparse.Namespace) -> None:

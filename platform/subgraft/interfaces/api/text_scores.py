@@ -1,0 +1,165 @@
+"""Bits of a text under a language model, and the difference between two models on the same text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from math import log
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from subgraft.base.errors import UserError
+from subgraft.config.objectives import CONTINUING_KINDS, CausalSettings
+from subgraft.data.text.text_files import TextFiles
+from subgraft.evaluation.metrics.bits_per_character import count_characters
+from subgraft.evaluation.metrics.sentence_statistics import ratio
+from subgraft.evaluation.metrics.significance import Interval, compare, estimate
+from subgraft.interfaces.api.arguments import path_of
+from subgraft.interfaces.api.outputs import Model, load
+
+if TYPE_CHECKING:
+    from subgraft.modeling.bundle import Bundle
+
+
+@dataclass(frozen=True)
+class TextBits:
+    """Bits of a text's lines under a model, each by itself, its end included.
+
+    Attributes:
+        bits_per_character, bits_per_byte: Of all lines that the model takes whole.
+        interval: The 95 % interval of bits per character, by bootstrap over lines.
+        lines: The number of these lines.
+        left_out: The number of lines that are too long for the model, or for the baseline.
+        tokens_per_line: With the model's vocabulary.
+    """
+
+    bits_per_character: float
+    bits_per_byte: float
+    interval: Interval
+    lines: int
+    left_out: int
+    tokens_per_line: float
+
+
+@dataclass(frozen=True)
+class TextComparison:
+    """Two models on the same lines.
+
+    Attributes:
+        model, baseline: Each model's bits.
+        difference: Bits per character of the model minus those of the baseline.
+        interval: Its 95 % interval, by paired bootstrap over lines.
+        p_value: Two-sided.
+    """
+
+    model: TextBits
+    baseline: TextBits
+    difference: float
+    interval: Interval
+    p_value: float
+
+
+def measure_text(
+    model: Model | Path | str,
+    text: Sequence[Path | str],
+    *,
+    field: str = "text",
+    progress: Callable[[int, int, str], None] | None = None,
+) -> TextBits:
+    """Bits per character and byte of a text under a language model.
+
+    Args:
+        model: One in memory, a directory, a hub id, or models:/NAME@ALIAS.
+        text: Files or folders of lines, JSON lines or Parquet.
+        field: The column of the text in JSON lines and Parquet.
+        progress: Called with the lines done, their total, and a word for them.
+
+    Raises:
+        UserError: The model does not continue text, or takes no line whole.
+    """
+    lines = _lines(text, field)
+    bundle = _language_model(model)
+    return _summary(bundle, lines, _nats(bundle, lines, progress))
+
+
+def compare_on_text(
+    model: Model | Path | str,
+    baseline: Model | Path | str,
+    text: Sequence[Path | str],
+    *,
+    field: str = "text",
+    progress: Callable[[int, int, str], None] | None = None,
+) -> TextComparison:
+    """Compare two language models on a text, also with different vocabularies. Arguments as of `measure_text`."""
+    lines = _lines(text, field)
+    bundles = [_language_model(each) for each in (model, baseline)]
+    nats = [_nats(bundle, lines, progress) for bundle in bundles]
+    both = np.isfinite(nats[0]) & np.isfinite(nats[1])
+    nats = [np.where(both, each, np.nan) for each in nats]
+    measured, other = (_summary(bundle, lines, each) for bundle, each in zip(bundles, nats, strict=True))
+    statistics = [_statistics(lines, each)[None] for each in nats]
+    compared = compare(ratio, *statistics)
+    return TextComparison(measured, other, compared.difference, compared.interval, compared.p_value)
+
+
+def _lines(text: Sequence[Path | str], field: str) -> list[str]:
+    files = TextFiles(tuple(path_of("text", path) for path in text), field)
+    lines = list(chain.from_iterable(files.documents()))
+    if not lines:
+        raise UserError("there is no text", where=", ".join(map(str, files.paths)))
+    return lines
+
+
+def _language_model(model: Model | Path | str) -> Bundle:
+    from subgraft.modeling.families import family_of
+
+    bundle = (model if isinstance(model, Model) else load(model)).bundle
+    if not CONTINUING_KINDS & family_of(bundle.model).objectives:
+        hint = "Give --sources and --references of a translator, or --labels of a classifier."
+        raise UserError("this model does not continue text", where=str(model), hint=hint)
+    return bundle
+
+
+def _nats(
+    bundle: Bundle, lines: Sequence[str], progress: Callable[[int, int, str], None] | None
+) -> NDArray[np.float64]:
+    """The nats of each line [n]; NaN for one that is too long."""
+    from subgraft.training.objectives.causal import line_nats
+    from subgraft.training.setup import device
+
+    special = bundle.decoder.special
+    # Texts begin with the token with which the model begins to write.
+    begins = bundle.model.config.bos_token_id == special.get("bos", -1) or "eos" not in special
+    settings = CausalSettings(packed=False, separator="bos" if begins else "eos")
+    bundle.model.to(device())  # type: ignore[arg-type]
+    nats = np.full(len(lines), np.nan)
+    for index, token_nats in line_nats(bundle, lines, settings, progress):
+        nats[index] = token_nats.sum()
+    if not np.isfinite(nats).any():
+        raise UserError(f"no line fits into the {bundle.max_positions} tokens that the model takes")
+    return nats
+
+
+def _statistics(lines: Sequence[str], nats: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Bits and characters of the measured lines [n, 2]."""
+    measured = np.isfinite(nats)
+    characters = np.array([count_characters([line]) for line, each in zip(lines, measured, strict=True) if each])
+    return np.stack([nats[measured] / log(2), characters], axis=1)
+
+
+def _summary(bundle: Bundle, lines: Sequence[str], nats: NDArray[np.float64]) -> TextBits:
+    statistics, measured = _statistics(lines, nats), np.isfinite(nats)
+    texts = [line for line, each in zip(lines, measured, strict=True) if each]
+    bits = float(statistics[:, 0].sum())
+    return TextBits(
+        bits / float(statistics[:, 1].sum()),
+        bits / sum(len(text.encode()) for text in texts),
+        estimate(ratio, statistics[None]).interval,
+        len(texts),
+        len(lines) - len(texts),
+        sum(map(len, bundle.decoder.encode_batch(texts))) / len(texts),
+    )
