@@ -15,10 +15,12 @@ import subgraft
 from command_processes import ended
 from published import CHECKPOINTS
 from subgraft.base.errors import UserError
+from subgraft.config.corpora import Cleaning
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.data.text.text_files import MAX_SEGMENT, TextFiles
 from subgraft.evaluation.metrics.significance import Comparison, Interval
+from subgraft.experiments.fit.split import Documents, split
 from subgraft.experiments.fit.text_fit import _Contender
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
@@ -129,6 +131,19 @@ def test_a_plan_compares_vocabularies_and_trains_nothing(
     }
     assert not texts["train"] & (texts["dev"] | texts["test"]) and min(map(len, texts.values())) >= 50
     assert not (here / "home" / "store").exists() and not (here / "fitted" / "model").exists()
+
+
+def test_near_copies_of_training_lines_are_in_neither_dev_nor_test() -> None:
+    lines = sentences(WORDS, ["", "n", "en"], 1200, 5)
+    long = [" ".join(lines[number : number + 4]) for number in range(0, 1200, 4)] * 2
+    copies = [f"{line} {number}" for number, line in enumerate(long)]  # each once more, with another end
+    text = split(
+        Documents((tuple((line, line) for line in [*copies, *lines]),)), Cleaning(max_characters=None), "lines"
+    )
+    held_out = {line for line, _ in (*text.dev, *text.test)}
+    train = {line.rpartition(" ")[0] for line, _ in text.train}
+    assert text.near_copies > 10 and "dropped from dev and test" in text.summary
+    assert not {line for line in held_out if line.rpartition(" ")[0] in train and len(line.split()) > 8}
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,12 @@ class HeldOut:
     @property
     def near_copies(self) -> int:
         """The number of held-out segments with a near copy in the training text."""
-        return self._ngrams.near_copies()
+        return len(self.nearly_copied)
+
+    @property
+    def nearly_copied(self) -> frozenset[int]:
+        """The held-out segments with a near copy in the training text, by the order in which they were added."""
+        return frozenset(self._ngrams.nearly_copied().tolist())
 
     @cached_property
     def _keys(self) -> list[set[tuple[str, ...]]]:
@@ -166,10 +171,12 @@ class _NGrams:
         positions = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
         self._matched[positions[self._hashes[positions] == hashes]] = True
 
-    def near_copies(self) -> int:
+    def nearly_copied(self) -> np.ndarray:
+        """The segments half of whose n-grams on a side occur in training text, int64 [n]."""
         of_line = np.bincount(self._line, minlength=len(self._segment))
         matched = np.bincount(self._line, weights=self._matched[self._ngram], minlength=len(self._segment))
-        return len(np.unique(self._segment[(of_line > 0) & (matched >= NEAR_COPY_SHARE * of_line)]))
+        segments: np.ndarray = np.unique(self._segment[(of_line > 0) & (matched >= NEAR_COPY_SHARE * of_line)])
+        return segments
 
     def _hashes_of(self, lines: Iterable[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
         """Hashes [n] (uint64) and start positions [n] of all runs of known words; lines are separated by a 0."""

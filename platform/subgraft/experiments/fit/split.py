@@ -120,6 +120,8 @@ class Split:
         )
         rules = ", ".join(f"{count:,} {RULES[rule]}" for rule, count in self.dropped.items())
         near = near_copies_in_words(self.near_copies)
+        if near and self.kind == "lines":
+            near = f"dropped from dev and test: {self.near_copies:,} with near copies in the training lines"
         dropped = f"; dropped from the training {self.kind}: {rules}" if rules else ""
         return f"held out: {unit}{dropped}" + (f"; {near}" if near else "")
 
@@ -127,7 +129,7 @@ class Split:
 def split(text: Documents, cleaning: Cleaning, kind: str = "pairs") -> Split:
     """Split the text deterministically.
 
-    kind: what the text is of, in words.
+    kind: what the text is of, in words; dev and test lines with near copies in the training lines are dropped.
 
     Training pairs that share a side with dev or test are dropped, and those that `cleaning` rejects. Raises UserError
     if there are fewer pairs than the splits need.
@@ -144,6 +146,13 @@ def split(text: Documents, cleaning: Cleaning, kind: str = "pairs") -> Split:
     train = tuple((sides[0], sides[1]) for sides in clean(rest, cleaning, held_out, counts, (0, 1)))
     _require(len(train), f"training {kind} after cleaning", kind, FEWEST_TRAINING)
     dropped = {rule: count for rule, count in counts.items() if rule in RULES}
+    if kind == "lines":
+        copied = held_out.nearly_copied
+        whole = [pair for number, pair in enumerate((*dev, *test)) if number not in copied]
+        dev_size = sum(number not in copied for number in range(len(dev)))
+        dev, test = tuple(whole[:dev_size]), tuple(whole[dev_size:])
+        remaining = "lines of dev or test have no near copy in the training lines"
+        _require(min(len(dev), len(test)), remaining, kind, FEWEST_HELD_OUT // 2)
     unit: Literal["document", "block"] = "document" if by_document else "block"
     return Split(train, dev, test, unit, block, dropped, counts["near_copies"], kind)
 
