@@ -18,6 +18,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
+from subgraft.config.objectives import CausalSettings
 from subgraft.data.text.text_files import MAX_SEGMENT, TextFiles
 from subgraft.evaluation.metrics.significance import Comparison, Interval
 from subgraft.experiments.fit.split import Documents, split
@@ -122,6 +123,9 @@ def test_a_plan_compares_vocabularies_and_trains_nothing(
         assert message in said, said
     experiment = load(here / "fitted" / "fit.yaml", Experiment)
     assert [system.name for system in experiment.systems] == ["old", "extended", "replaced"]
+    (pretrained,) = experiment.upstream.objectives
+    assert isinstance(pretrained, CausalSettings) and ("texts begin" in said) == (name in ("Llama-2-7b", "gemma-2b"))
+    assert f"{pretrained.separator} token (bits" in said or pretrained.separator == "eos"
     assert experiment.downstream.vocabulary.kind == kind and experiment.downstream.vocabulary.mode == "extend"
     assert experiment.task == "continuation" and experiment.evaluation.upstream_sentences == 200
     assert experiment.finetune.new_embedding_learning_rate == 1e-3 and experiment.finetune.label_smoothing == 0

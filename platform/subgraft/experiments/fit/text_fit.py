@@ -14,14 +14,16 @@ from itertools import chain
 from math import exp, log
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias
 
 from subgraft.base.errors import ArgumentError
 from subgraft.base.files import file_digest, require_file
 from subgraft.base.terminal_escaping import printable
 from subgraft.config.corpora import Cleaning, Languages
+from subgraft.config.objectives import CausalSettings
 from subgraft.config.tasks import TaskName
 from subgraft.data.text.text_files import TextFiles
+from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.evaluation.metrics.significance import FEWEST_SEEDS, LEVEL, Comparison
 from subgraft.evaluation.reporting.continuation import (
     continuation_table,
@@ -43,6 +45,7 @@ from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, MAX_ADDED, pre
 from subgraft.experiments.model_selection import Finetuned, Selection
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.session import Session
+from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.tokenizers import UNDETERMINED, checkpoint_languages
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.compute.report import collect_continued
@@ -51,10 +54,12 @@ from subgraft.subwords.vocabulary.learn import kind_like
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
 from subgraft.subwords.vocabulary.lost_text import lost_text
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.causal import line_nats
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+Separator: TypeAlias = Literal["eos", "bos"]
 EXTENDED, REPLACED = "extended", "replaced"
 # A model may have this many bits per character more than the one with the old vocabulary, and is called not worse.
 MARGIN = 0.01
@@ -67,6 +72,8 @@ PASSES, MAX_CHARACTERS, QUICK_CHARACTERS = 2, 1_000_000, 100_000
 EVALUATED_AT = (0.1, 0.2, 0.4, 0.7, 1.0)  # of the updates
 # Lines of the other text whose bits are measured, and the fewest that say something.
 MAX_OTHER, FEWEST_OTHER = 200, 20
+# Dev lines on which the tokens that may begin a text are compared.
+MAX_COMPARED = 20
 # Weights, gradients, moments and best weights of a larger model leave no memory for a second training.
 LARGE = 50_000_000
 
@@ -141,6 +148,7 @@ class TextFit(FitSession):
             self._name,
             request.model,
             self._languages.target,
+            separator=self._separator([line for line, _ in text.dev]),
             added=len(extended) - len(old),
             replaced=len(replaced.vocabulary) if replaced else None,
             training=_Training.of(characters, request),
@@ -187,6 +195,25 @@ class TextFit(FitSession):
             where="text",
             hint=hint,
         )
+
+    def _separator(self, dev: Sequence[str]) -> Separator:
+        """The special token with which texts begin and end: of the model's two the one after which dev is likelier.
+
+        A Llama or Gemma has read a beginning before each text, a GPT-2 the end of another text.
+        """
+        special = self._request.model.tokenizers["decoder"].special
+        roles: list[Separator] = [role for role in ("eos", "bos") if role in special]
+        if len({special[role] for role in roles}) < 2:
+            return roles[0] if roles else "eos"
+        bundle, lines = Bundle.load(self._request.model.directory), dev[:: max(1, len(dev) // MAX_COMPARED)]
+        characters, bits = count_characters(lines), dict[Separator, float]()
+        for role in roles:
+            nats = line_nats(bundle, lines, CausalSettings(packed=False, separator=role))
+            bits[role] = sum(float(each.sum()) for _, each in nats) / log(2) / characters
+        best = min(roles, key=lambda role: bits[role])
+        listed = ", ".join(f"{role} {fixed(bits[role], 3)}" for role in roles)
+        self._say(f"texts begin and end with the model's {best} token (bits per character before training: {listed})")
+        return best
 
     def _warn_of_lost_text(self, old: Tokenizer, vocabulary: Tokenizer, train: Sequence[str]) -> None:
         loss = lost_text(old, vocabulary, train).warning(self._request.max_lost_lines, "max_lost_lines", ArgumentError)
@@ -250,6 +277,7 @@ class _Configuration:
     name: str
     model: BaseModelFacts
     language: str
+    separator: Separator
     added: int
     replaced: int | None
     training: _Training
@@ -312,7 +340,7 @@ cleaning: {{max_characters: null, max_ratio: null}}
 # {model.name}
 upstream:
   checkpoint: {quote(model.checkpoint, ensure_ascii=False)}{upstream}
-  objectives: [{{kind: causal}}]
+  objectives: [{{kind: causal, separator: {self.separator}}}]   # texts begin and end with this token
 downstream:
   corpus: task
   vocabulary: {{kind: {kind}, mode: extend, size: {self.added}, min_count: {EXAMPLES}, \
