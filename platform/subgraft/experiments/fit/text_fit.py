@@ -60,6 +60,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Separator: TypeAlias = Literal["eos", "bos"]
+SEPARATORS: tuple[Separator, ...] = ("eos", "bos")
+# Texts have any length.
+CLEANING = Cleaning(max_characters=None, max_ratio=None)
 EXTENDED, REPLACED = "extended", "replaced"
 # A model may have this many bits per character more than the one with the old vocabulary, and is called not worse.
 MARGIN = 0.01
@@ -133,7 +136,7 @@ class TextFit(FitSession):
     def _prepare(self) -> PreparedFit:
         request, old = self._request, self._request.model.tokenizers["decoder"]
         self._heading("Text")
-        text = split(_documents(TextFiles(request.files, request.field)), self._cleaning, "lines")
+        text = split_text(TextFiles(request.files, request.field))
         train = [line for line, _ in text.train]
         self._say(f"{len(train):,} lines to train on, {len(text.dev):,} dev, {len(text.test):,} test; {text.summary}")
         other = self._read_other()
@@ -148,10 +151,10 @@ class TextFit(FitSession):
             self._name,
             request.model,
             self._languages.target,
-            separator=self._separator([line for line, _ in text.dev]),
+            separator=self._separator(text),
             added=len(extended) - len(old),
             replaced=len(replaced.vocabulary) if replaced else None,
-            training=_Training.of(characters, request),
+            training=TextTraining.of(characters, request.characters, quick=request.quick),
             machine=machine(),
             quick=request.quick,
             max_lost_lines=request.max_lost_lines,
@@ -162,10 +165,6 @@ class TextFit(FitSession):
         session = self._open_session(configuration.yaml())
         self._say(configuration.in_words)
         return PreparedFit(session, sum(map(len, old.encode_batch(train))) / max(1, characters))
-
-    @property
-    def _cleaning(self) -> Cleaning:
-        return Cleaning(max_characters=None, max_ratio=None)
 
     def _read_other(self) -> tuple[list[str], list[str]] | None:
         """Lines of the other text: for an upstream corpus, and a test set. None if there is no other text."""
@@ -196,29 +195,48 @@ class TextFit(FitSession):
             hint=hint,
         )
 
-    def _separator(self, dev: Sequence[str]) -> Separator:
-        """The special token with which texts begin and end: of the model's two the one after which dev is likelier.
-
-        A Llama or Gemma has read a beginning before each text, a GPT-2 the end of another text.
-        """
-        special = self._request.model.tokenizers["decoder"].special
-        roles: list[Separator] = [role for role in ("eos", "bos") if role in special]
-        if len({special[role] for role in roles}) < 2:
-            return roles[0] if roles else "eos"
-        bundle, lines = Bundle.load(self._request.model.directory), dev[:: max(1, len(dev) // MAX_COMPARED)]
-        characters, bits = count_characters(lines), dict[Separator, float]()
-        for role in roles:
-            nats = line_nats(bundle, lines, CausalSettings(packed=False, separator=role))
-            bits[role] = sum(float(each.sum()) for _, each in nats) / log(2) / characters
-        best = min(roles, key=lambda role: bits[role])
-        listed = ", ".join(f"{role} {fixed(bits[role], 3)}" for role in roles)
-        self._say(f"texts begin and end with the model's {best} token (bits per character before training: {listed})")
+    def _separator(self, text: Split) -> Separator:
+        bits = bits_by_separator(self._request.model, [line for line, _ in text.dev])
+        best = likeliest(bits)
+        if len(bits) > 1:
+            listed = ", ".join(f"{role} {fixed(bits[role], 3)}" for role in bits)
+            self._say(
+                f"texts begin and end with the model's {best} token (bits per character before training: {listed})"
+            )
         return best
 
     def _warn_of_lost_text(self, old: Tokenizer, vocabulary: Tokenizer, train: Sequence[str]) -> None:
         loss = lost_text(old, vocabulary, train).warning(self._request.max_lost_lines, "max_lost_lines", ArgumentError)
         if loss:
             self._say(printable(f"warning: {loss}"))
+
+
+def bits_by_separator(model: BaseModelFacts, dev: Sequence[str]) -> dict[Separator, float]:
+    """Bits per character of dev lines that begin and end with each special token that may stand between texts.
+
+    A Llama or Gemma has read a beginning before each text, a GPT-2 the end of another text. Empty for a model with one
+    such token.
+    """
+    special = model.tokenizers["decoder"].special
+    if len({special[role] for role in SEPARATORS if role in special}) < 2:
+        return {}
+    bundle, lines = Bundle.load(model.directory), dev[:: max(1, len(dev) // MAX_COMPARED)]
+    characters, bits = count_characters(lines), dict[Separator, float]()
+    for role in SEPARATORS:
+        nats = line_nats(bundle, lines, CausalSettings(packed=False, separator=role))
+        bits[role] = sum(float(each.sum()) for _, each in nats) / log(2) / max(1, characters)
+    return bits
+
+
+def likeliest(bits: Mapping[Separator, float]) -> Separator:
+    """The separator with the fewest bits; eos if there is one alone."""
+    return min(bits, key=bits.__getitem__, default="eos")
+
+
+def split_text(files: TextFiles) -> Split:
+    """Train, dev and test lines, each as a pair with itself, as the parts of a corpus in one language are."""
+    documents = (tuple((line, line) for line in document) for document in files.documents())
+    return split(Documents(tuple(documents)), CLEANING, "lines")
 
 
 def _digest_of_model(model: BaseModelFacts) -> str:
@@ -231,33 +249,30 @@ def _digests(paths: tuple[Path, ...], field: str) -> list[str]:
     return [file_digest(require_file(file)) for file in TextFiles(paths, field).files]
 
 
-def _documents(files: TextFiles) -> Documents:
-    """Each line as a pair with itself, as the parts of a corpus in one language are."""
-    return Documents(tuple(tuple((line, line) for line in document) for document in files.documents()))
+def text_files(text: Split, language: str) -> dict[str, Sequence[str]]:
+    """The lines of each file of a corpus: SPLIT.LANGUAGE."""
+    parts = {"train": text.train, "dev": text.dev, "test": text.test}
+    return {f"{name}.{language}": [line for line, _ in pairs] for name, pairs in parts.items()}
 
 
 def _files(text: Split, other: tuple[list[str], list[str]] | None, language: str) -> dict[str, Sequence[str]]:
     """The lines of each file: task/SPLIT.LANGUAGE, and other/SPLIT.LANGUAGE."""
-    parts = {"train": text.train, "dev": text.dev, "test": text.test}
-    files: dict[str, Sequence[str]] = {
-        f"task/{name}.{language}": [line for line, _ in pairs] for name, pairs in parts.items()
-    }
+    files = {f"task/{name}": lines for name, lines in text_files(text, language).items()}
     if other is not None:
         files |= {f"other/train.{language}": other[0], f"other/test.{language}": other[1]}
     return files
 
 
-class _Training(NamedTuple):
+class TextTraining(NamedTuple):
     """The updates of each training, and the characters of an update."""
 
     steps: int
     batch_size: int
 
     @classmethod
-    def of(cls, characters: int, request: TextFitRequest) -> _Training:
-        """For a text of so many characters."""
-        most = QUICK_CHARACTERS if request.quick else MAX_CHARACTERS
-        budget = request.characters or min(PASSES * characters, most)
+    def of(cls, characters: int, requested: int | None = None, *, quick: bool = False) -> TextTraining:
+        """For a text of so many characters, of which a training reads as many as requested."""
+        budget = requested or min(PASSES * characters, QUICK_CHARACTERS if quick else MAX_CHARACTERS)
         size = LARGE_UPDATE if budget > MANY_CHARACTERS else UPDATE
         return cls(max(10, budget // size), size)
 
@@ -280,7 +295,7 @@ class _Configuration:
     separator: Separator
     added: int
     replaced: int | None
-    training: _Training
+    training: TextTraining
     machine: Machine
     quick: bool
     max_lost_lines: float

@@ -1,19 +1,21 @@
-"""Finetune one model on pairs, with the vocabularies that it has, be they new ones of `transfer` or `extend`."""
+"""Finetune one model on pairs or text, with the vocabularies that it has, such as new ones of `transfer`."""
 
 from __future__ import annotations
 
 import json
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from subgraft.base.errors import ArgumentError
 from subgraft.interfaces.api.arguments import LanguagePair, pair_of, path_of, require_whole
 from subgraft.interfaces.api.experiments import experiment_of, store_step
 from subgraft.interfaces.api.exports import on_disk
-from subgraft.interfaces.api.fit import Pairs, as_files
+from subgraft.interfaces.api.fit import Pairs, TextSource, as_files, text_paths
 from subgraft.interfaces.api.progress import CallbackObserver, ProgressCallback
 from subgraft.interfaces.api.shown import as_html, as_text
 from subgraft.orchestration.store.outputs import require_empty_directory
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from subgraft.config.corpora import Languages
+    from subgraft.config.training import SelectName
     from subgraft.experiments.fit.base_model import BaseModelFacts
     from subgraft.experiments.fit.choices import Choice
     from subgraft.experiments.fit.split import Split
@@ -94,24 +97,30 @@ class Finetuned:
 
 def finetune(
     model: Model | Path | str,
-    pairs: Pairs,
+    pairs: Pairs | None = None,
     *,
     out: Path | str,
+    text: TextSource = (),
+    field: str = "text",
     languages: LanguagePair | None = None,
     steps: int | None = None,
     learning_rate: float | None = None,
     seed: int = 1,
     progress: bool | ProgressCallback = True,
 ) -> Finetuned:
-    """Finetune a model on pairs, and save the weights with the best chrF on dev.
+    """Finetune a model on pairs, or a language model on text, and save the weights that are best on dev.
 
-    Pairs are split as `fit` splits them, and the settings are those of its trainings unless they are passed. Finished
-    steps are in the store: stopped and called again, it continues.
+    These have the highest chrF, of a language model the fewest bits per character. Pairs and text are split as `fit`
+    splits them, and the settings are those of its trainings unless they are passed. Finished steps are in the store:
+    stopped and called again, it continues.
 
     Args:
         model: One in memory, a directory, a hub id, or models:/NAME@ALIAS.
         pairs: Two files, (source, target) tuples, a `pandas.DataFrame` or a `datasets.Dataset` (see `Pairs`).
         out: The directory to write; absent or empty.
+        text: The text of a language model, in place of pairs: a path or several, of files or folders (lines, JSON
+            lines, Parquet), or a table.
+        field: The column of the text in tables, JSON lines and Parquet.
         languages: Of source and target, if the model's files do not name them.
         steps: Updates.
         learning_rate: Its maximum; embeddings are trained at the same rate.
@@ -130,12 +139,23 @@ def finetune(
     pair = None if languages is None else pair_of(languages)
     observers = [CallbackObserver(progress)] if callable(progress) else []
     console = Terminal() if progress is True else Terminal(file=StringIO())
-    with on_disk(model) as directory, as_files(pairs, pair) as files, tempfile.TemporaryDirectory() as folder:
+    with ExitStack() as stack:
+        directory, folder = stack.enter_context(on_disk(model)), stack.enter_context(tempfile.TemporaryDirectory())
         from subgraft.experiments.fit.base_model import BaseModelFacts
 
-        facts = BaseModelFacts.find(str(model), str(directory))
-        direction = facts.languages(pair)
-        settings = _settings(facts, direction, _split(files, direction), Path(folder))
+        if pairs is None:
+            paths = stack.enter_context(text_paths("text", text, field))
+            if not paths:
+                raise ArgumentError("there are neither pairs nor text", where="text", hint="Give one of them.")
+            facts = BaseModelFacts.of_language_model(str(model), str(directory))
+            settings = _text_settings(facts, paths, field, Path(folder))
+        elif not isinstance(text, tuple) or text:
+            raise ArgumentError("a model is finetuned on pairs or on text", where="text", hint="Leave out one of them.")
+        else:
+            files = stack.enter_context(as_files(pairs, pair))
+            facts = BaseModelFacts.find(str(model), str(directory))
+            direction = facts.languages(pair)
+            settings = _settings(facts, direction, _split(files, direction), Path(folder))
         for name, value in (("max_steps", steps), ("learning_rate", learning_rate)):
             if value is not None:
                 settings["finetune"][name] = value
@@ -143,7 +163,52 @@ def finetune(
             settings["finetune"].update(evaluate_at=sorted({1 + steps // 2, steps}), warmup_steps=1 + steps // 10)
         experiment = experiment_of({**settings, "seeds": [seed]}, NAME)
         store_step(experiment, lambda pipeline: pipeline.systems[0].finetune, out, console, observers)
-    return _read_result(out)
+    return _read_result(out, "likelihood" if pairs is None else None)
+
+
+def _text_settings(facts: BaseModelFacts, paths: tuple[Path, ...], field: str, folder: Path) -> dict[str, Any]:
+    """An experiment with one language model, and its text as files in the folder."""
+    from subgraft.data.text.text_files import TextFiles
+    from subgraft.experiments.fit.text_fit import (
+        CLEANING,
+        LEARNING_RATE,
+        TextTraining,
+        bits_by_separator,
+        likeliest,
+        split_text,
+        text_files,
+    )
+    from subgraft.modeling.tokenizers import UNDETERMINED
+
+    text = split_text(TextFiles(paths, field))
+    for name, lines in text_files(text, UNDETERMINED).items():
+        (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    dev = [line for line, _ in text.dev]
+    training = TextTraining.of(sum(len(line) for line, _ in text.train))
+    length = {} if facts.max_length is None or facts.max_length >= 512 else {"max_length": facts.max_length}
+    return {
+        "name": NAME,
+        "preset": "small",
+        "task": "continuation",
+        "languages": {"source": UNDETERMINED, "target": UNDETERMINED},
+        "corpora": {"text": {"folder": str(folder)}},
+        "cleaning": CLEANING.model_dump(include={"max_characters", "max_ratio"}),
+        "upstream": {
+            "checkpoint": facts.checkpoint,
+            "objectives": [{"kind": "causal", "separator": likeliest(bits_by_separator(facts, dev))}],
+        },
+        "downstream": {"corpus": "text"},
+        "systems": [{"name": NAME, "vocabulary": "upstream"}],
+        "finetune": {
+            "epochs": None,
+            "max_steps": training.steps,
+            "evaluate_at": training.evaluate_at,
+            "batch_size": training.batch_size,
+            "batch_unit": "characters",
+            "learning_rate": LEARNING_RATE,
+            **length,
+        },
+    }
 
 
 def _split(files: tuple[Path, Path], languages: Languages) -> Split:
@@ -192,9 +257,9 @@ def _write_pairs(pairs: Sequence[tuple[str, str]], folder: Path, split: str) -> 
     return [str(path) for path in paths]
 
 
-def _read_result(out: Path) -> Finetuned:
+def _read_result(out: Path, select: SelectName | None) -> Finetuned:
     from subgraft.experiments.fit.choices import SELECT
     from subgraft.training.progress import CURVE, CurvePoint, selected_weights
 
     curve = tuple(CurvePoint(**point) for point in json.loads((out / CURVE).read_text(encoding="utf-8")))
-    return Finetuned(out, selected_weights(out, SELECT).step, curve)
+    return Finetuned(out, selected_weights(out, select or SELECT).step, curve)

@@ -160,8 +160,8 @@ def fit(
         if pairs is None:
             session = text_session(
                 model,
-                text=stack.enter_context(_text_files("text", text, field)),
-                other=stack.enter_context(_text_files("other", other, field)),
+                text=stack.enter_context(text_paths("text", text, field)),
+                other=stack.enter_context(text_paths("other", other, field)),
                 field=field,
                 out=out,
                 languages=requested,
@@ -201,7 +201,7 @@ def _fitted(session: FitSession, out: Path | str, observers: Sequence[Observer])
 
 
 @contextmanager
-def _text_files(name: str, text: TextSource, field: str) -> Iterator[tuple[Path, ...]]:
+def text_paths(name: str, text: TextSource, field: str) -> Iterator[tuple[Path, ...]]:
     """The files of a text, one that is temporary for a table in memory."""
     if isinstance(text, str | Path):
         yield (path_of(name, text),)
