@@ -377,10 +377,13 @@ def greedily(bundle: Bundle, prompt: str, count: int) -> str:
     return bundle.decoder.decode(tokens)[len(bundle.decoder.decode(arguments)) :]
 
 
-def test_sentences_come_from_standard_input(marian: Path, succeed: Succeed, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("named", [(), ("--input", "-")])
+def test_sentences_come_from_standard_input(
+    marian: Path, succeed: Succeed, monkeypatch: pytest.MonkeyPatch, named: tuple[str, ...]
+) -> None:
     spoken = "thank friend.\r\n\nday\x85night".encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(spoken), encoding="ascii"))
-    assert len(succeed("generate", "--model", marian, "--beam", "1").split("\n")) == 4
+    assert len(succeed("generate", "--model", marian, "--beam", "1", *named).split("\n")) == 4
 
 
 def test_corpora_are_listed_checked_and_kept(tmp_path: Path, succeed: Succeed) -> None:

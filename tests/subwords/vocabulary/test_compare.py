@@ -78,6 +78,13 @@ def test_json_and_rendering() -> None:
         assert expected in shown
 
 
+def test_a_table_of_no_words_is_left_out() -> None:
+    console = Terminal(record=True, width=100, file=io.StringIO())
+    console.print(render(compare(UPSTREAM, UPSTREAM, TEXT)))
+    shown = console.export_text()
+    assert "over-segmented" not in shown and "cuts no word into more tokens" in shown
+
+
 @pytest.mark.data
 def test_a_domain_vocabulary_shortens_its_text(mirror: Path) -> None:
     everyday = list(islice(reading.lines(mirror / "en-fr/tatoeba/train.fr.gz"), 20_000))

@@ -93,10 +93,15 @@ def test_too_large_a_vocabulary_is_refused_with_the_largest_possible(kind: Vocab
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("size", [2, 20])
-def test_too_small_a_vocabulary_is_refused(kind: VocabularyKind, size: int) -> None:
+@pytest.mark.parametrize("size", [1, 4, 20])
+def test_too_small_a_vocabulary_is_refused_with_the_smallest_possible(kind: VocabularyKind, size: int) -> None:
+    codes = ["en_XX", "de_DE", "fr_XX"]
+    with pytest.raises(UserError, match="no room") as caught:
+        learn(LINES, kind=kind, size=size, languages=codes)
+    smallest = int(re.search(r"at least (\d+)", caught.value.hint)[1])  # type: ignore[index]
+    assert len(learn(LINES, kind=kind, size=smallest, languages=codes)) == smallest
     with pytest.raises(UserError, match="no room"):
-        learn(LINES, kind=kind, size=size, languages=["en_XX", "de_DE", "fr_XX"])
+        learn(LINES, kind=kind, size=smallest - 1, languages=codes)
 
 
 @pytest.mark.parametrize("kind", KINDS)

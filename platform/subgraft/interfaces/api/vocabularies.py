@@ -244,16 +244,20 @@ def load_vocabulary(source: str | Path, side: SideName = "decoder") -> Tokenizer
 def text_lines(text: Text) -> Iterator[str]:
     """Lines, and those of files.
 
-    Raises UserError for one string, whose every character would be a line; for a string that names a file; and where
-    all strings look like names of files.
+    Raises UserError for one string, whose every character would be a line; for a string that names a file; where all
+    strings look like names of files; and, once they are read, for files that are all empty.
     """
     if isinstance(text, str):
         raise UserError("expected lines or files, found one string", where="text", hint="Give a list, or a Path.")
     names: list[str] = []  # strings that look like names, until one is found that does not
     lines = False
+    files, blank = list[str](), True
     for part in [text] if isinstance(text, Path) else text:
         if isinstance(part, Path):
-            yield from reading.lines(part)
+            files.append(str(part))
+            for line in reading.lines(part):
+                blank = blank and not line.strip()
+                yield line
             continue
         if _names_file(part):
             raise _file_name_error(part, "names a file")
@@ -268,6 +272,8 @@ def text_lines(text: Text) -> Iterator[str]:
                 break
     if names:
         raise _file_name_error(names[0], "looks like the name of a file, as all strings do")
+    if files and blank and not lines:
+        raise UserError("there is no text", where=" and ".join(files), hint="Give at least one line that is not blank.")
 
 
 def _names_file(line: str) -> bool:

@@ -143,6 +143,11 @@ def add_languages(command: Options, help: str, required: bool = False) -> None:
     command.add_argument("--languages", type=language_pair, required=required, metavar="SOURCE-TARGET", help=help)
 
 
+def input_file(name: str) -> Path | None:
+    """The file to read; None for `-`, standard input."""
+    return None if name == "-" else Path(name)
+
+
 def standard_input() -> Iterator[str]:
     """The lines of standard input, by the rules of files. Raises UserError that names a line that is not UTF-8."""
     for number, line in enumerate(sys.stdin.buffer, 1):

@@ -23,6 +23,7 @@ from subgraft.interfaces.cli.arguments import (
     Commands,
     add_json,
     add_languages,
+    input_file,
     print_json,
     selected,
     standard_input,
@@ -59,9 +60,9 @@ def add_to(commands: Commands) -> None:
 def _add_generate(commands: Commands) -> None:
     generate = commands.add_parser("generate", help="generate text with a model")
     generate.add_argument("--model", required=True, help=MODEL_HELP)
-    lines = "one sentence or prompt per line; default: standard input"
+    lines = "one sentence or prompt per line; default, and for -: standard input"
     inputs = generate.add_mutually_exclusive_group()
-    inputs.add_argument("--input", type=Path, metavar="FILE", help=lines)
+    inputs.add_argument("--input", type=input_file, metavar="FILE", help=lines)
     features = "safetensors file of the features that a model of `task: feature-conditional` reads"
     inputs.add_argument("--features", type=Path, metavar="FILE", help=features)
     limit = "limit of each output of a model without an encoder, besides the one that follows from its source or prompt"
@@ -114,7 +115,7 @@ def _add_predict(commands: Commands) -> None:
         "predict", help="predict labels, tags, answers or ranks with a finetuned model", description=PREDICT
     )
     predict.add_argument("model", metavar="MODEL", help=MODEL_HELP)
-    predict.add_argument("--input", type=Path, metavar="FILE", help="default: standard input")
+    predict.add_argument("--input", type=input_file, metavar="FILE", help="default, and for -: standard input")
     form = "lines of text, or a file with the columns of labelled files (default: by its ending; of others, lines)"
     predict.add_argument("--format", choices=("lines", *_FORMATS.values()), help=form)
     predict.add_argument("--json", action="store_true", help="print a JSON object a line, with probabilities or scores")

@@ -86,8 +86,6 @@ def learn(
     lines = text_between(lines, [*adopted, *words])
     sampled = map(_cut_long_words, lines if max_lines is None else sample(lines, max_lines, seed))
     last = len(special.last) + len(symbols) + len(words)
-    if size - last <= len(special.first_pieces):
-        raise too_small(size, len(special.first_pieces) + last)
     if byte_fallback and kind not in SENTENCEPIECE_KINDS:
         raise UserError(f"byte_fallback applies to unigram and bpe, not to {kind}")
     if character_coverage < 1 and kind == "byte-level-bpe":
@@ -190,11 +188,12 @@ def _learn_sentencepiece(
     appended: int,
 ) -> bytes:
     errors: list[UserError] = []
+    fewest = len(special.first_pieces) + 1  # with fewer, SentencePiece does not count the characters that it requires
     try:
         model = train(
             short_parts(treatment.normalized(_record_errors(lines, errors))),
             model_type=kind,
-            vocab_size=size,
+            vocab_size=max(size, fewest),
             character_coverage=character_coverage,
             byte_fallback=byte_fallback,
             **treatment.training_settings,
@@ -204,6 +203,8 @@ def _learn_sentencepiece(
         if errors:
             raise errors[0] from None
         raise _explain_error(str(error), size, appended, byte_fallback) from error
+    if size < fewest:
+        raise too_small(size + appended, fewest + appended, byte_fallback)
     return finished(model, treatment.table)
 
 

@@ -37,7 +37,7 @@ def too_small(requested: int, required: int, byte_fallback: bool = False) -> Use
     return UserError(
         f"a vocabulary of {requested} pieces has no room for the special tokens and the text's characters: "
         f"they are {required} or more{bytes_too}",
-        hint=f"Ask for more than {required} pieces, or lower character_coverage"
+        hint=f"Ask for at least {required} pieces, or lower character_coverage"
         + (" or do without byte_fallback." if byte_fallback else "."),
     )
 
@@ -45,7 +45,7 @@ def too_small(requested: int, required: int, byte_fallback: bool = False) -> Use
 def no_room_for_bytes(requested: int, required: int) -> UserError:
     return UserError(
         f"a vocabulary of {requested} pieces has no room for the 256 bytes and the special tokens: they are {required}",
-        hint=f"Ask for more than {required} pieces.",
+        hint=f"Ask for at least {required} pieces.",
     )
 
 
