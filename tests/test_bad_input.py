@@ -322,7 +322,7 @@ CONFIGURED = [
         "pretraining: none, initialiser: avg",
         ["config.yaml:10: systems.0", "made with its vocabulary"],
     ),
-    ("initialiser: avg", "pretraining: sampled", ["config.yaml:10: systems.0", "an initialiser belongs to"]),
+    ("initialiser: avg", "pretraining: sampled", ["config.yaml:10: systems.0", "new tokens need an initialiser"]),
     (
         "initialiser: avg",
         "initialiser: token-distillation, copy_shared_tokens: false",

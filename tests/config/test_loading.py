@@ -38,6 +38,8 @@ class Training(Settings):
     def _short(self) -> Training:
         if self.steps > 1000:
             raise ValueError("at most 1000 steps")
+        if not self.shuffle and self.schedule is not None:
+            raise ValueError("schedule.kind needs shuffled text")
         return self
 
 
@@ -122,6 +124,9 @@ def test_every_mistake_at_once_with_its_line(tmp_path: Path) -> None:
         ("  learning_rate: 0", "3: training.learning_rate: expected greater than 0, found 0"),
         ("  learning_rate: fast", '3: training.learning_rate: expected a number, found "fast"'),
         ("  zzz: 1", "3: training.zzz: unknown field; known: "),
+        ("  lr: 1", "3: training.lr: unknown field; did you mean 'learning_rate'?"),
+        ("  learn: 1", "3: training.learn: unknown field; did you mean 'learning_rate'?"),
+        ("  s: 1", "3: training.s: unknown field; known: "),
         ("  schedule: {kind: constant, rte: 1}", "3: training.schedule.rate: required, but not given"),
         ("  schedule: {kind: constant, rte: 1}", "3: training.schedule.rte: unknown field; did you mean 'rate'?"),
         ("  schedule: {kind: inverse_square_root, peak: 1, warm_up: -1}", "3: training.schedule.warm_up: expected"),
@@ -188,7 +193,12 @@ def test_a_list_is_not_too_short_because_its_items_are_wrong(tmp_path: Path) -> 
     (said,) = mistakes(write(tmp_path, GOOD + "schedules: [{kind: constat, rate: 1.0}]\n"))
     assert said.endswith("found \"constat\"; did you mean 'constant'?")
     (said,) = mistakes(write(tmp_path, GOOD + "schedules: []\n"))
-    assert "at least 1 item" in said
+    assert said.endswith("schedules: expected a list of at least 1, found []")
+
+
+def test_a_mistake_of_several_settings_is_at_the_one_that_it_names_first(tmp_path: Path) -> None:
+    lines = "language: de\ntraining:\n  shuffle: false\n  schedule:\n    rate: 1.0\n    kind: constant\n"
+    assert mistakes(write(tmp_path, lines)) == ["6: training: schedule.kind needs shuffled text"]
 
 
 def test_an_override_mends_a_mistake_in_the_file(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ _EXPECTED = {
     "dict_type": "expected a mapping of names to values",
     "model_type": "expected a mapping of names to values",
     "model_attributes_type": "expected a mapping of names to values",
+    "too_short": "expected a list of at least {min_length}",
 }
 
 
@@ -158,8 +159,16 @@ def _mistake(tree: Tree, model: type[BaseModel], details: ErrorDetails) -> Mista
         if groups:
             return Mistake(path, place, f"unknown field; only {_join_names(groups)} can have it")
         return Mistake(path, place, _unknown_field(str(last), _field_names(model, parents)))
-    actual = f", found {_quote(details['input'])}" if kind != "value_error" else ""
-    return Mistake(path, place, _expected(details) + actual + _suggest_choice(details))
+    if kind == "value_error":
+        message = _expected(details)
+        return Mistake(path, tree.place(_path_in(message, tree, path)), message)
+    return Mistake(path, place, f"{_expected(details)}, found {_quote(details['input'])}{_suggest_choice(details)}")
+
+
+def _path_in(message: str, tree: Tree, path: PathTo) -> PathTo:
+    """The path of the setting with which a message on several settings at `path` begins."""
+    named = message.partition(" ")[0].rstrip(":,")
+    return (*path, *_resolve_path(tree.at(path), named.split(".")))
 
 
 def _unknown_union_member(tree: Tree, path: PathTo, context: dict[str, Any]) -> Mistake:
@@ -225,8 +234,14 @@ def _is_named(model: type[BaseModel], part: str | int) -> bool:
 
 
 def _unknown_field(name: str, known: Sequence[str]) -> str:
-    matches = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    longer = [field for field in known if len(name) > 1 and name in (_initials(field), field[: len(name)])]
+    matches = [*longer, *difflib.get_close_matches(name, known, n=1, cutoff=0.5)]
     return "unknown field; " + (f"did you mean '{matches[0]}'?" if matches else f"known: {', '.join(known)}")
+
+
+def _initials(name: str) -> str:
+    """The letters by which a name is abbreviated: lr for learning_rate."""
+    return "".join(word[0] for word in name.split("_") if word)
 
 
 def _suggest_choice(details: ErrorDetails) -> str:
@@ -241,7 +256,8 @@ def _suggestion(value: str, choices: Sequence[str]) -> str:
 def _expected(details: ErrorDetails) -> str:
     if details["type"] == "value_error":
         return str(details["ctx"]["error"])
-    return _EXPECTED.get(details["type"], details["msg"].replace("Input should be", "expected", 1))
+    expected = _EXPECTED.get(details["type"], details["msg"].replace("Input should be", "expected", 1))
+    return expected.format(**details.get("ctx", {})) if details["type"] == "too_short" else expected
 
 
 def _quote(value: Any) -> str:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -258,6 +258,17 @@ def test_a_served_model_answers_many_at_once_and_ends_on_a_signal(
         assert {status for status, _ in answers} == {200}
         assert len({answer["models"][0]["outputs"][0] for _, answer in answers}) == 1
     assert not model.token_file.exists() and not list(tmp_path.glob("subgraft-serve-*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_while_a_real_model_translates(number: signal.Signals, tmp_path: Path) -> None:
+    separate_bundle().save(tmp_path / "model")
+    with ThreadPoolExecutor(32) as pool:
+        with served(tmp_path / "model", tmp_path, "--beam", "16", until=number) as model:
+            assert model.ask("thank")[0] == 200
+            answers = [pool.submit(model.ask, *["thank friend"] * 32) for _ in range(32)]
+            wait(answers, return_when=FIRST_COMPLETED)
+        assert any(answer.exception() is not None for answer in answers), "it had answered them all"
 
 
 def test_a_signal_ends_the_server_while_a_model_works(tmp_path: Path) -> None:

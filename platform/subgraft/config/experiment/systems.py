@@ -185,7 +185,9 @@ class System(Settings):
         if not self.made_with_its_vocabulary and (self.initialiser is not None) != has_new_rows:
             if self.initialiser is not None and self.vocabulary_mode == "trim":
                 raise ValueError("a trimmed vocabulary has no new tokens: leave out the initialiser")
-            raise ValueError("an initialiser belongs to exactly the systems with `vocabulary: downstream`")
+            if self.initialiser is not None:
+                raise ValueError("the upstream vocabulary has no new tokens: leave out the initialiser")
+            raise ValueError("new tokens need an initialiser, such as mean; or add `vocabulary: upstream`")
         if self.tie_to_sources and (not initialiser_info(self.initialiser).mixes or self.embeddings_only_fraction):
             mixing = ", ".join(names_with("mixes"))
             raise ValueError(

@@ -99,7 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"subgraft: {error}", to=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt as stop:
-        say("subgraft: stopped; the same command continues", to=sys.stderr)
+        again = "; the same command continues" if getattr(parsed, "resumes", False) else ""
+        say(f"subgraft: stopped{again}", to=sys.stderr)
         return stop.exit_code if isinstance(stop, Terminated) else 130
     except BrokenPipeError:
         # The reader (head, less) has closed the pipe: not an error, but the stream must not be flushed again at exit.

@@ -43,7 +43,7 @@ def add_to(commands: Commands) -> None:
         parser.add_argument(
             "--verify", action="store_true", help="read all files again, also those that have not changed"
         )
-        parser.set_defaults(command=command, json=False)
+        parser.set_defaults(command=command, json=False, resumes=True)
         if name == "plan":
             add_json(parser)
         else:
@@ -147,7 +147,7 @@ def _add_search(commands: Commands) -> None:
     )
     add_config(parser, "a YAML file with a section `search`", "as in search.trials=40")
     parser.add_argument("--address", help="address of a Ray cluster (default: a private Ray on this machine)")
-    parser.set_defaults(command=search)
+    parser.set_defaults(command=search, resumes=True)
 
 
 def search(arguments: argparse.Namespace) -> None:

@@ -66,7 +66,7 @@ def add_to(commands: Commands) -> None:
     quick = "one seed, and half the steps and 100 test sentences, or at most 100,000 characters of text"
     fit.add_argument("--quick", action="store_true", help=quick)
     fit.add_argument("--plan", action="store_true", help="split, measure and show the plan; train nothing")
-    fit.set_defaults(command=run_fit)
+    fit.set_defaults(command=run_fit, resumes=True)
     _add_advise(commands)
 
 

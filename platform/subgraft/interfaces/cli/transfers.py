@@ -242,7 +242,7 @@ def _add_generators(commands: Commands) -> None:
     train.add_argument("--steps", type=whole_number(1), help="updates (default: the preset's)")
     train.add_argument("--preset", choices=("small", "gpu", "paper"), default="small", help="default: small")
     add_out(train)
-    train.set_defaults(command=train_generator)
+    train.set_defaults(command=train_generator, resumes=True)
 
 
 def train_generator(arguments: argparse.Namespace) -> None:

@@ -230,7 +230,7 @@ def _add_allocations(group: Commands) -> None:
     allocating.add_argument("--plan", action="store_true", help="only show the plan")
     allocating.add_argument("--address", help="address of a Ray cluster (default: a private Ray on this machine)")
     allocating.add_argument("--out", type=Path, metavar="DIR", help="copy report and vocabularies; absent or empty")
-    allocating.set_defaults(command=allocate)
+    allocating.set_defaults(command=allocate, resumes=True)
 
 
 def _language_file(text: str) -> tuple[str, Path]:

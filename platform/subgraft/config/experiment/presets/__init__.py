@@ -46,10 +46,10 @@ _ONLY_FOR: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
 def with_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
     """`settings`, completed by the defaults of its preset and its task.
 
-    Validation reports an unknown preset or task.
+    Validation reports an unknown preset or task; with an unknown preset, settings that it would have are not missing.
     """
     name, task = settings.get("preset", "small"), settings.get("task")
-    sources = [preset(name) if name in PRESETS else {}, *_of_task(settings)]
+    sources = [preset(name if name in PRESETS else "small"), *_of_task(settings)]
     groups = {
         group: {key: value for source in sources for key, value in source.get(group, {}).items()}
         for group in chain.from_iterable(sources)
