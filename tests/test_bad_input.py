@@ -316,7 +316,11 @@ CONFIGURED = [
         ["config.yaml:10: systems.0.initialiser", "did you mean 'avg'?", *METHODS],
     ),
     ("initialiser: avg", "initialiser: avg, kd_weight: 0.5", ["config.yaml:10: systems.0", "kd_weight applies to"]),
-    ("initialiser: avg", "vocabulary: upstream, initialiser: avg", ["config.yaml:10: systems.0", "an initialiser"]),
+    (
+        "initialiser: avg",
+        "vocabulary: upstream, initialiser: avg",
+        ["config.yaml:10: systems.0", "leave out the initialiser"],
+    ),
     (
         "initialiser: avg",
         "pretraining: none, initialiser: avg",

@@ -127,7 +127,7 @@ def test_a_checkpoints_own_vocabulary_is_extended(tmp_path: Path) -> None:
     ("sections", "message"),
     [
         ({"systems": "[{name: t, initialiser: mean, vocabulary_mode: trim}]"}, "leave out the initialiser"),
-        ({"systems": "[{name: t, vocabulary_mode: extend}]"}, "an initialiser belongs to"),
+        ({"systems": "[{name: t, vocabulary_mode: extend}]"}, "new tokens need an initialiser"),
         ({"systems": "[{name: t, vocabulary: upstream, vocabulary_mode: trim}]"}, "this system has no such model"),
         ({"systems": "[{name: t, vocabulary_mode: trim, vocabulary_size: 60}]"}, "vocabulary_min_count does"),
         (

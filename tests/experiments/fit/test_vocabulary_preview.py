@@ -82,7 +82,7 @@ def test_the_command_prints_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main([*inputs, "--picture", str(tmp_path / "advice.png")]) == 0
     message = capsys.readouterr().out
     assert re.search(r"as it is\W+90\W", message) and "extended" in message and "Most worth adding" in message
-    assert "seconds/" in message and "Worth dropping" in message and "is recommended" in message
+    assert "seconds/" in message and "Nothing to drop" in message and "is recommended" in message
     assert (tmp_path / "advice.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -2,7 +2,9 @@
 
 Synonyms and paraphrases need WordNet and tables that exist for few languages; they are not used. Words are matched in
 stages: equal words first, then equal stems of the other words. Of the alignments with the most matches the one with the
-fewest chunks is taken (Denkowski and Lavie 2011, section 2).
+fewest chunks is taken, and of those the one that moves words least (Denkowski and Lavie 2011, section 2). Java's METEOR
+chooses over all modules at once: where alignments of equal words tie, the stems that follow can make another number of
+chunks.
 """
 
 from __future__ import annotations

@@ -30,10 +30,9 @@ def render(preview: VocabularyPreview, cost: SentenceCost | None, continues: boo
         f"are unknown to the model, in {with_unknown:.1%} of the lines, and {preview.old.spelling.byte_share:.2%} are "
         f"single bytes. Characters that it cannot spell: {unknown_characters}."
     )
-    dropped = (
-        f"Worth dropping: {preview.unused:,} of {preview.old.size:,} ({preview.unused / preview.old.size:.0%}), which "
-        f"the text never uses, such as {' '.join(preview.common_unused) or 'none'}."
-    )
+    share = f"{preview.unused:,} of {preview.old.size:,} ({preview.unused / preview.old.size:.0%})"
+    such = f", such as {' '.join(preview.common_unused)}" if preview.common_unused else ""
+    dropped = f"Worth dropping: {share}, which the text never uses{such}." if preview.unused else "Nothing to drop."
     sizes = (
         f"Extensions have subwords that occur {EXAMPLES} times or more, because a new embedding needs that many "
         f"examples: all of them, half and a quarter. `subgraft vocab extend` makes one of them with --min-count "
