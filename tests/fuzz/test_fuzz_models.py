@@ -102,6 +102,7 @@ def test_a_model_generates_under_any_settings_or_refuses_them(
     with answers():
         bundle = Bundle.load(place)
         start = {"decoder_start_token_id": bundle.padding[1]} if family == "marian" else {}
+        start |= {"eos_token_id": bundle.decoder.special["eos"]}  # as every search of ours
         mask = torch.ones(1, 3, dtype=torch.long)
         generate_ids(bundle.model, input_ids=torch.tensor([[5, 6, 7]]), attention_mask=mask, max_new_tokens=4, **start)
 

@@ -118,7 +118,9 @@ def test_settings_of_which_none_can_be_blamed_are_refused() -> None:
         ("min_length", 10**12),
         ("suppress_tokens", [None]),
         ("bad_words_ids", [[]]),
+        ("bad_words_ids", [[-1]]),
         ("sequence_bias", [[[1]]]),
+        ("sequence_bias", [[[-1], 0.5]]),
         ("exponential_decay_length_penalty", [1]),
         ("renormalize_logits", "yes"),
     ],
@@ -127,3 +129,7 @@ def test_values_that_break_a_search_are_refused(name: str, value: Any) -> None:
     with pytest.raises(UserError, match=f"here: {name} is .*, where .* is expected"):
         loadable({name: value}, "here")
     loadable({name: None}, "here")
+
+
+def test_empty_lists_that_would_break_a_search_are_left_out() -> None:
+    assert loadable({"bad_words_ids": [], "sequence_bias": [], "num_beams": 2}, "here") == {"num_beams": 2}

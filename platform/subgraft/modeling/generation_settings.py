@@ -40,6 +40,11 @@ def _are_ids(value: Any) -> bool:
     return isinstance(value, list) and all(map(_is_id, value))
 
 
+def _is_sequence(value: Any) -> bool:
+    """Whether it is a sequence of tokens that can occur."""
+    return _are_ids(value) and value != [] and min(value) >= 0
+
+
 def _is_number(lowest: float, highest: float, value: Any) -> bool:
     return type(value) in (int, float) and lowest <= value <= highest
 
@@ -50,11 +55,7 @@ def _is_count(value: Any) -> bool:
 
 def _are_biases(value: Any) -> bool:
     return isinstance(value, list) and all(
-        isinstance(entry, list)
-        and len(entry) == 2
-        and _are_ids(entry[0])
-        and entry[0]
-        and _is_number(-1e4, 1e4, entry[1])
+        isinstance(entry, list) and len(entry) == 2 and _is_sequence(entry[0]) and _is_number(-1e4, 1e4, entry[1])
         for entry in value
     )
 
@@ -77,7 +78,7 @@ _VALUES: Mapping[str, _Rule] = {
     "length_penalty": (partial(_is_number, -100, 100), "a number from -100 to 100"),
     "guidance_scale": (lambda value: value == 1, "1 (texts are generated without a second prompt)"),
     "bad_words_ids": (
-        lambda value: isinstance(value, list) and all(_are_ids(word) and word for word in value),
+        lambda value: isinstance(value, list) and all(map(_is_sequence, value)),
         "a list of lists of token ids",
     ),
     "sequence_bias": (_are_biases, "a list of pairs of token ids and a bias"),
@@ -89,6 +90,9 @@ _VALUES: Mapping[str, _Rule] = {
     ),
 }
 
+# Lists that change nothing if they are empty, and which transformers then refuses while it generates.
+_NEVER_EMPTY = ("bad_words_ids", "sequence_bias")
+
 
 def loadable(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
     """The settings of a file without those that prevent transformers from loading it; these are reported.
@@ -98,6 +102,7 @@ def loadable(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
     """
     from transformers import GenerationConfig
 
+    settings = {name: value for name, value in settings.items() if value != [] or name not in _NEVER_EMPTY}
     for name, (is_valid, expected) in _VALUES.items():
         if (value := settings.get(name)) is not None and not is_valid(value):
             what = f"{name} is {_shorten(repr(value), _LONGEST_VALUE)}, where {expected} is expected"
