@@ -377,7 +377,7 @@ CONFIGURED = [
     (
         "initialiser: avg",
         "vocabulary: upstream, rare_tokens: {l2_to_init: 2.0}",
-        ["systems.0", "rare_tokens is about new rows"],
+        ["systems.0", "rare_tokens is about new embeddings"],
     ),
     (
         "{epochs: 1}",

@@ -8,15 +8,19 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 import subgraft
 from old_vocabularies import GERMAN, KINDS, TASK
+from published import CHECKPOINTS
 from subgraft.base.errors import LossWarning, UserError
 from subgraft.data.text import reading
 from subgraft.interfaces.cli import main
+from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.subwords.vocabulary.alignment import align
-from subgraft.subwords.vocabulary.extend import extend
+from subgraft.subwords.vocabulary.extend import extend, lengthens_no_text
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.spelling import byte_tokens
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -38,6 +42,35 @@ def test_what_was_there_keeps_its_id_and_its_row(kind: str) -> None:
     alignment = align(old, new)
     assert alignment.origins.tolist() == [*range(len(old)), *[-1] * ADDED]
     assert all(new.ids[entry] == i for entry, i in old.ids.items())
+
+
+_LAYOUTS = ("gpt2", "Qwen2.5-0.5B", "pythia-70m", "Llama-3.2-1B", "Llama-2-7b", "gemma-2b", "Mistral-7B-v0.1")
+
+
+@pytest.fixture(scope="module")
+def extensions(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Tokenizer, Tokenizer]]:
+    """Vocabularies of published decoders, and their extensions."""
+    pairs = []
+    for name in _LAYOUTS:
+        place = tmp_path_factory.mktemp(name)
+        CHECKPOINTS[name].publish(place)
+        old = load_tokenizers(place)["decoder"]
+        assert lengthens_no_text(old)
+        pairs.append((old, extend(old, TASK, ADDED)))
+    return pairs
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    parts=st.lists(st.sampled_from([*TASK[:200], *GERMAN[:100], *" \n\t.,-'"]) | st.text(max_size=12), max_size=8),
+    ends=st.lists(st.integers(1, 40), min_size=8, max_size=8),
+)
+def test_an_extension_of_bpe_lengthens_no_text(
+    extensions: list[tuple[Tokenizer, Tokenizer]], parts: list[str], ends: list[int]
+) -> None:
+    text = "".join(part[:end] for part, end in zip(parts, ends, strict=False))
+    for old, new in extensions:
+        assert len(new.encode(text)) <= len(old.encode(text)), (old.mark, text)
 
 
 @pytest.mark.parametrize("kind", KINDS)

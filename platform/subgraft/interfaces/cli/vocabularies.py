@@ -169,13 +169,19 @@ def learn(arguments: argparse.Namespace) -> None:
 
 def extend(arguments: argparse.Namespace) -> None:
     from subgraft.interfaces.api.vocabularies import load_vocabulary
+    from subgraft.subwords.vocabulary.extend import lengthens_no_text
 
     with new_directory(arguments.out) as out, _words(arguments.words) as words:
         old = load_vocabulary(arguments.vocabulary, arguments.side)
         options = selected(arguments, "add", "min_count", "max_lost_lines")
         extended = subgraft.extend(old, arguments.text, **options, words=words)
         extended.save(out)
+        never_longer = lengthens_no_text(old, words)
     say(f"{arguments.add:,} subwords added to {len(old):,}: {len(extended):,} written to {arguments.out}")
+    if never_longer:
+        say("no text that the vocabulary spells has more tokens than before: new merges apply after all old ones")
+    else:
+        say("another text may have more tokens than before: new pieces compete with old ones")
 
 
 def trim(arguments: argparse.Namespace) -> None:

@@ -80,6 +80,14 @@ def extend(
         raise _too_many_error(added, symbols + error.possible, min_count) from None
 
 
+def lengthens_no_text(tokenizer: Tokenizer, words: Sequence[str] = ()) -> bool:
+    """Whether no text that the vocabulary spells has more tokens after an extension.
+
+    In BPE all old merges apply before the new ones, which only join. Symbols in a text divide what is around them.
+    """
+    return tokenizer.specification["model"]["type"] == "BPE" and not words
+
+
 def _extend(
     tokenizer: Tokenizer, words: Mapping[str, int], characters: Sequence[str], added: int, min_count: int
 ) -> Tokenizer:
