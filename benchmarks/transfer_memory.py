@@ -20,9 +20,8 @@ import torch
 from transformers import MBartConfig, MBartForConditionalGeneration
 
 from measurements import measurements, options
-from subgraft.config.initialiser_registry import INITIALISERS
 from subgraft.config.settings_base import SideName
-from subgraft.embeddings.initialisers.registry import METHODS
+from subgraft.embeddings.methods.registry import METHODS
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.load import save_model
 from subgraft.pipeline.compute.transfer import transfer
@@ -39,7 +38,7 @@ RESULT = "result.json"
 def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
-    plain = [name for name in METHODS if not INITIALISERS[name].trained and not INITIALISERS[name].static]
+    plain = [name for name in METHODS if not METHODS[name].trained and not METHODS[name].static]
     parser.add_argument("--method", choices=plain, default="avg")
     parser.add_argument("--sides", choices=("decoder", "encoder,decoder"), default="decoder")
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Writes the pages of docs/ that are generated from the code: settings.md and commands.md.
+"""Writes the pages of docs/ that are generated from the code: settings.md, commands.md, and the methods in guide.md.
 
     .venv/bin/python docs/reference.py
 
@@ -23,6 +23,7 @@ from subgraft.config.allocation import Allocation
 from subgraft.config.experiment import Experiment
 from subgraft.config.experiment.json_schema import descriptions
 from subgraft.config.settings_base import groups_in
+from subgraft.embeddings.methods.registry import METHODS
 from subgraft.interfaces.cli import parser
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -232,7 +233,15 @@ def _parsers(
             yield from _parsers(command, f"{name} {each}", purposes.get(each, ""))
 
 
-PAGES = {"settings.md": settings, "commands.md": commands}
+def guide() -> str:
+    """The guide with its table of methods."""
+    header = "| name | start of a new token | source |\n|---|---|---|\n"
+    before, _, after = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8").partition(header)
+    rows = "".join(f"| `{method.name}` | {method.start} | {method.source} |\n" for method in METHODS.values())
+    return before + header + rows + after[after.index("\n\n") + 1 :]
+
+
+PAGES = {"settings.md": settings, "commands.md": commands, "guide.md": guide}
 
 
 def main() -> None:

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 import toys
-from subgraft.config.initialiser_registry import INITIALISERS
 from subgraft.embeddings.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
-from subgraft.embeddings.initialisers.registry import METHODS
+from subgraft.embeddings.methods.registry import METHODS
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
 
@@ -600,10 +599,6 @@ def test_a_configuration_that_is_not_utf8_is_reported_with_its_line(
 ) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"name: tiny\n# Stra\xdfe\n")
     assert "latin.yaml:2: not UTF-8" in refusal(workshop, capsys, "plan", str(tmp_path / "latin.yaml"))
-
-
-def test_the_configurable_methods_are_those_there_are() -> None:
-    assert tuple(METHODS) == tuple(INITIALISERS)
 
 
 def test_weights_that_do_not_fit_are_refused(

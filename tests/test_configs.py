@@ -15,11 +15,10 @@ from subgraft.config.conditioning import VariantName
 from subgraft.config.ernie_objectives import MaskedEntitiesSettings
 from subgraft.config.experiment import Experiment
 from subgraft.config.experiment.presets import PRESETS
-from subgraft.config.initialiser_registry import names_with
 from subgraft.config.loading import load
 from subgraft.config.models import MarianSettings, MBartSettings
 from subgraft.config.runtime import Runtime
-from subgraft.embeddings.initialisers.registry import METHODS
+from subgraft.embeddings.methods.registry import METHODS, names_with
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.space import grid
 from subgraft.orchestration.execution.worker import Job, perform

@@ -12,9 +12,9 @@ import pytest
 from recorded_experiments import ALLOCATIONS, EXPERIMENTS, NETWORK, STAND_INS, write_inputs
 from subgraft.config.conditioning import VARIANTS
 from subgraft.config.experiment import Experiment
-from subgraft.config.initialiser_registry import INITIALISERS
 from subgraft.config.models import ModelSettings
 from subgraft.config.tasks import TASKS
+from subgraft.embeddings.methods.registry import METHODS
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.pipeline.stages.registry import STAGES
 from subgraft.training.objectives.registry import OBJECTIVES
@@ -43,7 +43,7 @@ def test_every_entry_of_the_packages_tables_is_recorded(planned: tuple[list[Expe
     experiments, steps = planned
     systems = [system for each in experiments for system in each.systems]
     assert {each.task for each in experiments} == set(TASKS)
-    assert {system.initialiser for system in systems} == {*INITIALISERS, None}
+    assert {system.initialiser for system in systems} == {*METHODS, None}
     assert {system.conditioning for system in systems} == {*VARIANTS, None}
     families = {model.model_fields["family"].default for model in get_args(get_args(ModelSettings)[0])}
     assert {each.model.family for each in experiments} == families

@@ -8,40 +8,39 @@ from typing import get_args
 
 import pytest
 
-from subgraft.config.experiment.presets import with_preset
-from subgraft.config.initialiser_registry import (
-    INITIALISERS,
-    LEARNINGS,
-    GeneratorName,
-    LearningName,
-    StartName,
-    TrainedGenerator,
-    initialiser_info,
-    learning_of,
-    names_with,
-)
+from subgraft.config.experiment.comparison import Comparison
+from subgraft.config.experiment.presets import PRESETS, preset, with_preset
 from subgraft.config.tasks import TASKS, TaskName, tasks_with
-from subgraft.embeddings.initialisers.registry import METHODS
+from subgraft.config.training import TrainingSettings
+from subgraft.embeddings.methods.method import GeneratorName, StartName, TrainedGenerator
+from subgraft.embeddings.methods.registry import METHODS, method_spec, names_with
 from subgraft.evaluation.metrics.scores import METRICS
 
 
-def test_what_makes_rows_and_what_is_known_of_it_have_the_same_names() -> None:
-    assert tuple(INITIALISERS) == tuple(METHODS)
+def test_names_of_methods_in_types_are_those_of_the_table() -> None:
     assert get_args(StartName) == tuple(names_with("mixes"))
     assert get_args(GeneratorName) == tuple(names_with("generator"))
     assert get_args(TrainedGenerator) == tuple(names_with("trained"))
-    assert get_args(LearningName) == tuple(LEARNINGS) == tuple(names_with("learning"))
 
 
 def test_facts_agree_with_one_another() -> None:
-    for name, facts in INITIALISERS.items():
+    for facts in METHODS.values():
         assert facts.trained in (None, facts.generator)
         assert facts.mixes or facts.generator in (None, facts.trained)
         assert facts.static or not facts.unmapped
-        assert facts.learning in (None, name)
-    assert (
-        initialiser_info(None) == initialiser_info("reconstruction") and learning_of(None) is learning_of("avg") is None
-    )
+        assert (facts.learning is None) != (facts.rows is None), "a function makes the rows, or a step learns them"
+        assert (facts.training is None) == (facts.learning is None and facts.trained is None)
+    assert not method_spec(None).seeded and method_spec(None).learning is None
+
+
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.training])
+def test_an_experiment_has_the_settings_of_every_training(name: str) -> None:
+    method = METHODS[name]
+    assert method.training is not None
+    field = Comparison.model_fields[method.training.name]
+    assert TrainingSettings in {field.annotation, *get_args(field.annotation)}
+    for each in PRESETS:
+        TrainingSettings.model_validate(preset(each)[method.training.name])
 
 
 def test_tasks_are_those_that_a_configuration_can_name() -> None:

@@ -9,10 +9,10 @@ import pytest
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
+from subgraft.embeddings.methods.attention_influence import AttentionInfluenceStage
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.orchestration.store.step import Step
-from subgraft.pipeline.stages.embeddings import AttentionInfluenceStage
 
 SYSTEMS = "systems=[{name: mean, initialiser: mean}, {name: distilled, initialiser: token-distillation}]"
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
+from subgraft.embeddings.methods.likelihood_matching import LikelihoodMatchingStage
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.orchestration.estimates.estimate import estimates
 from subgraft.orchestration.execution.plan import make_plan
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.embeddings import LikelihoodMatchingStage
 
 SYSTEMS = (
     "systems=[{name: mean, initialiser: mean}, {name: patt+kd, initialiser: patt, kd_weight: 0.5}, "

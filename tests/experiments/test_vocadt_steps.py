@@ -10,13 +10,13 @@ from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
+from subgraft.embeddings.methods.vocadt import VocadtStage
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.orchestration.estimates.estimate import estimates
 from subgraft.orchestration.execution.plan import make_plan
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.embeddings import VocadtStage
 
 SYSTEMS = "systems=[{name: mean, initialiser: mean}, {name: adapted, initialiser: vocadt}]"
 

@@ -1,4 +1,4 @@
-"""Settings of initialisers of new embeddings: generators, static embeddings, distillation."""
+"""Settings of initialisers of new embeddings: generators, static embeddings, donors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.base.limits import MAX_BEAM_SIZE, MAX_LAYERS, MAX_WIDTH
+from subgraft.base.limits import MAX_LAYERS, MAX_WIDTH
 from subgraft.config.settings_base import Count, Seed, Settings, Share
 
 MATCH_RATE = 0.25
@@ -147,49 +147,3 @@ class DonorSettings(DonorMapping):
     def mapping_settings(self) -> DonorMapping:
         """The settings without the model, which a recipe has as an input."""
         return DonorMapping(mapping=self.mapping, atoms=self.atoms, ridge=self.ridge)
-
-
-class TokenDistillationSettings(Settings):
-    """New embeddings by distilling hidden states (Dobler, Elliott and de Melo 2025); their training is a separate
-    group.
-
-    sentences_per_token: a sentence is read if one of its new tokens has occurred in fewer sentences than this.
-    layer: the layer after which states are compared, from 1; the last by default.
-    distance: the distance between two states: mean squared difference, or Euclidean.
-    """
-
-    sentences_per_token: Count = 100
-    layer: Count | None = None
-    distance: Literal["squared", "euclidean"] = "squared"
-
-
-class AttentionInfluenceSettings(Settings):
-    """New embeddings by distilling how segments of a text attend to each other (Haltiuk and Smywiński-Pohl 2025);
-    their training is a separate group.
-
-    sentences_per_token: a sentence is read if one of its new tokens has occurred in fewer sentences than this.
-    layer: the self-attention that is compared, from 1; by default after a third of the layers.
-    """
-
-    sentences_per_token: Count = 100
-    layer: Count | None = None
-
-
-class LikelihoodMatchingSettings(Settings):
-    """New embeddings by matching likelihoods of text (Minixhofer, Vulić and Ponti 2025); their training is a separate
-    group.
-
-    sentences_per_token: a sentence is read if one of its new tokens has occurred in fewer sentences than this.
-    text: the text whose likelihood is matched: the task's references, or the frozen model's own translations of the
-    task's sources.
-    beam: beam size of these translations.
-    temperature: τ, which divides log-likelihoods.
-    boundary_threshold: spans are merged where the probability of a word boundary is below this (0.1 in the paper's
-    outcome debiasing); null uses the smallest spans.
-    """
-
-    sentences_per_token: Count = 100
-    text: Literal["references", "own-translations"] = "references"
-    beam: Annotated[int, Field(ge=1, le=MAX_BEAM_SIZE)] = 1
-    temperature: Annotated[float, Field(gt=0)] = 100.0
-    boundary_threshold: Annotated[float, Field(gt=0, lt=1)] | None = None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.settings_base import VocabularyMode
+from subgraft.embeddings.methods.registry import method_spec
 from subgraft.orchestration.store.step import Step, in_order, made_by
 from subgraft.orchestration.tracking.payloads import CORPUS, TEST, TRAINED, UPSTREAM_AFTER
 from subgraft.orchestration.tracking.tracker import SystemRun
@@ -143,7 +143,7 @@ def design(system: System, experiment: Experiment) -> Design:
     steps = None
     if system.generator is not None and system.starts_from is None:
         steps = experiment.generator_steps(system)
-    elif initialiser_info(system.initialiser).generator and not experiment.generator.literal_equation:
+    elif method_spec(system.initialiser).generator and not experiment.generator.literal_equation:
         steps = 0
     return Design(
         family=", ".join([*parts, *variant]),

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subgraft.config.entities import ENTITY_TOKEN, HEAD_TOKEN, TAIL_TOKEN
-from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.settings_base import SideName
 from subgraft.data.sources.paths import find
 from subgraft.data.sources.registry import resolve
 from subgraft.data.tasks.question_generation import pairing
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.fields import text_places
+from subgraft.embeddings.methods.registry import method_spec
 from subgraft.experiments.steps.system import SIDES
 from subgraft.orchestration.estimates.workload import known_tokenizer
 from subgraft.orchestration.store.step import made_by
@@ -187,7 +187,7 @@ def frozen_random_rows(experiment: Comparison) -> list[str]:
         "(train, or embedding_learning_rate: 0): these tokens will never mean anything to the model"
         for system in experiment.systems
         if system.finetuning(experiment.finetune).freezes_embeddings
-        and (initialiser_info(system.initialiser).random or system.pretraining == "none")
+        and (method_spec(system.initialiser).random or system.pretraining == "none")
     ]
 
 

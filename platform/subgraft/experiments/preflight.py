@@ -12,7 +12,6 @@ from subgraft.base.errors import UserError
 from subgraft.config.conditioning import IN_LAYERS, SourceName
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
-from subgraft.config.initialiser_registry import initialiser_info, names_with
 from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.settings_base import SideName, Split
 from subgraft.config.source_files import FieldKind
@@ -25,6 +24,7 @@ from subgraft.data.tasks.question_generation import require_marks
 from subgraft.data.text.features import validate_features
 from subgraft.data.text.fields import CONVERSATION
 from subgraft.data.text.tensors import row_count
+from subgraft.embeddings.methods.registry import method_spec, names_with
 from subgraft.modeling.families import (
     Family,
     MissingCodeError,
@@ -321,7 +321,7 @@ def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: 
             raise UserError(f"{name} {layer} is beyond its {depth} layers", where=str(directory))
     width = family.embedding_width(assembled)
     vectors = experiment.static_embeddings.dimensions or experiment.model.width_of_rows
-    if any(initialiser_info(system.initialiser).unmapped for system in experiment.systems) and vectors != width:
+    if any(method_spec(system.initialiser).unmapped for system in experiment.systems) and vectors != width:
         unmapped = " and ".join(names_with("unmapped"))
         raise UserError(
             f"its rows have {width} dimensions, static embeddings {vectors}, and {unmapped} use these unchanged",

@@ -9,7 +9,7 @@ from subgraft.base.errors import UserError
 from subgraft.embeddings.generators.generator import GeneratorOrigin, table_digest
 from subgraft.embeddings.generators.network import Network, NetworkShape, TokenPieces, load_network, save_networks
 from subgraft.embeddings.initialisers.new_rows import NewRows, Request, mix_subwords
-from subgraft.embeddings.initialisers.registry import initialiser
+from subgraft.embeddings.methods.registry import method_spec
 from subgraft.modeling.sides import Side, side
 from subgraft.subwords.vocabulary.entry import Entry
 from toys import german_tokenizer, llama, marian
@@ -53,8 +53,8 @@ def _tables(rows: NewRows) -> list[torch.Tensor]:
 @pytest.mark.parametrize("which", range(2))
 def test_it_is_initialised_to_the_mean_of_the_pieces_and_leaves_it_when_trained(which: int, tmp_path: Path) -> None:
     of = _sides()[which]
-    begun = initialiser("network")(_request(of, _saved(_network(of), of, tmp_path / "begun")))
-    moved = initialiser("network")(_request(of, _saved(_moved(_network(of)), of, tmp_path / "moved")))
+    begun = method_spec("network").new_rows(_request(of, _saved(_network(of), of, tmp_path / "begun")))
+    moved = method_spec("network").new_rows(_request(of, _saved(_moved(_network(of)), of, tmp_path / "moved")))
     for mean, same, other in zip(*map(_tables, (mix_subwords(_request(of)), begun, moved)), strict=True):
         torch.testing.assert_close(same, mean)
         assert not torch.isclose(other[: len(ENTRIES)], mean[: len(ENTRIES)]).all(dim=-1).any()
@@ -83,13 +83,13 @@ def test_a_network_of_another_model_or_side_and_a_generator_of_another_kind_are_
     decoder, _ = _sides()
     directory = _saved(_network(decoder), decoder, tmp_path / "kept")
     with pytest.raises(UserError, match="made for another model"):
-        initialiser("network")(_request(side(marian(2), "decoder"), directory))
+        method_spec("network").new_rows(_request(side(marian(2), "decoder"), directory))
     with pytest.raises(UserError, match="trained for decoder, not for the encoder"):
-        initialiser("network")(_request(side(marian(), "encoder"), directory))
+        method_spec("network").new_rows(_request(side(marian(), "encoder"), directory))
     with pytest.raises(UserError, match="a generator of kind network, not patt"):
-        initialiser("patt")(_request(decoder, directory))
+        method_spec("patt").new_rows(_request(decoder, directory))
     with pytest.raises(UserError, match="needs a trained generator"):
-        initialiser("network")(_request(decoder))
+        method_spec("network").new_rows(_request(decoder))
     (directory / "network.safetensors").write_bytes(b"no tensors")
     with pytest.raises(UserError, match="a damaged generator"):
-        initialiser("network")(_request(decoder, directory))
+        method_spec("network").new_rows(_request(decoder, directory))

@@ -15,7 +15,7 @@ from subgraft.embeddings.generators.generator import (
     table_digest,
 )
 from subgraft.embeddings.initialisers.new_rows import Request
-from subgraft.embeddings.initialisers.registry import METHODS, initialiser
+from subgraft.embeddings.methods.registry import METHODS, method_spec
 from subgraft.modeling.sides import Side, side
 from subgraft.subwords.similar_tokens.finder import SimilarTokenFinder
 from subgraft.subwords.vocabulary.entry import Entry
@@ -45,12 +45,12 @@ def trained(upstream: Side, kind: GeneratorKind, directory: Path, vocabulary: st
 
 def test_unknown_methods_are_refused_with_the_choices() -> None:
     with pytest.raises(UserError, match="random, random-matched, mean, avg, att, patt"):
-        initialiser("magic")
+        method_spec("magic")
 
 
 def test_random_rows_have_the_stated_scale_and_no_bias() -> None:
     entries = [Entry(str(i), True) for i in range(4000)]
-    rows = METHODS["random"](request(entries=entries, others=7, scale=0.3))
+    rows = METHODS["random"].new_rows(request(entries=entries, others=7, scale=0.3))
     assert rows.input.shape == (4007, 16)
     assert rows.input.std().item() == pytest.approx(0.3, rel=0.02)
     assert rows.scale == 0.3
@@ -66,7 +66,7 @@ def test_the_matched_control_has_the_tables_moments_in_every_dimension() -> None
         upstream.input.weight[multilingual_tokenizer().special["bos"]] = 1e3
     assert upstream.output is not None
     entries = [Entry(str(i), True) for i in range(20000)]
-    rows = METHODS["random-matched"](request(upstream, entries))
+    rows = METHODS["random-matched"].new_rows(request(upstream, entries))
     for new, whole in ((rows.input, upstream.input.weight), (rows.output, upstream.output.weight)):
         assert new is not None
         table = whole[ORDINARY]
@@ -76,7 +76,7 @@ def test_the_matched_control_has_the_tables_moments_in_every_dimension() -> None
 
 
 def test_random_rows_follow_the_seed_and_differ_between_sides() -> None:
-    draw = METHODS["random"]
+    draw = METHODS["random"].new_rows
     assert torch.equal(draw(request()).input, draw(request()).input)
     assert not torch.equal(draw(request()).input, draw(request(seed=4)).input)
     model = marian()
@@ -88,7 +88,7 @@ def test_random_rows_follow_the_seed_and_differ_between_sides() -> None:
 def test_the_mean_is_over_the_upstream_subwords_repeats_included() -> None:
     source, upstream = multilingual_tokenizer(), untied_decoder()
     entries = [*unseen(), Entry("lichlich", False), Entry("☃", True)]
-    rows = METHODS["mean"](request(upstream, entries, others=1))
+    rows = METHODS["mean"].new_rows(request(upstream, entries, others=1))
     assert upstream.output is not None
     assert upstream.bias is not None
     ignored = source.special_ids | {source.pieces.index("▁")}
@@ -110,7 +110,7 @@ def test_weights_come_from_the_input_table_and_are_applied_to_all_three(kind: Ge
     generator = None if kind == "avg" else trained(upstream, kind, tmp_path)
     directory = None if kind == "avg" else tmp_path
     entries = [*unseen(), Entry("☃", True)]
-    rows = METHODS[kind](request(upstream, entries, others=2, generator=directory))
+    rows = METHODS[kind].new_rows(request(upstream, entries, others=2, generator=directory))
     similar = SimilarTokenFinder(source, 5 if kind == "avg" else 7).find(entries)
     assert upstream.output is not None
     assert upstream.bias is not None
@@ -136,7 +136,7 @@ def test_weights_come_from_the_input_table_and_are_applied_to_all_three(kind: Ge
 def test_rows_of_a_half_precision_model_are_mixed_in_single_precision() -> None:
     model = mbart().bfloat16()
     upstream = side(model, "decoder")
-    rows = METHODS["avg"](request(upstream))
+    rows = METHODS["avg"].new_rows(request(upstream))
     assert rows.input.dtype == torch.float32
     similar = SimilarTokenFinder(multilingual_tokenizer(), 5).find(unseen())
     first = similar.token_ids[similar.offsets[0] : similar.offsets[1]]
@@ -146,16 +146,16 @@ def test_rows_of_a_half_precision_model_are_mixed_in_single_precision() -> None:
 def test_a_generator_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     upstream = side(mbart(), "decoder")
     with pytest.raises(UserError, match="patt needs a trained generator"):
-        METHODS["patt"](request(upstream))
+        METHODS["patt"].new_rows(request(upstream))
     trained(upstream, "att", tmp_path)
     with pytest.raises(UserError, match="of kind att, not patt"):
-        METHODS["patt"](request(upstream, generator=tmp_path))
+        METHODS["patt"].new_rows(request(upstream, generator=tmp_path))
     with pytest.raises(UserError, match="avg has nothing to train"):
-        METHODS["avg"](request(upstream, generator=tmp_path))
+        METHODS["avg"].new_rows(request(upstream, generator=tmp_path))
     with pytest.raises(UserError, match="another model"):
-        METHODS["att"](request(side(mbart(seed=9), "decoder"), generator=tmp_path))
+        METHODS["att"].new_rows(request(side(mbart(seed=9), "decoder"), generator=tmp_path))
     with pytest.raises(UserError, match="not for the encoder"):
-        METHODS["att"](request(side(mbart(), "encoder"), generator=tmp_path))
+        METHODS["att"].new_rows(request(side(mbart(), "encoder"), generator=tmp_path))
     trained(upstream, "att", tmp_path, vocabulary="0" * 64)
     with pytest.raises(UserError, match="another vocabulary"):
-        METHODS["att"](request(upstream, generator=tmp_path))
+        METHODS["att"].new_rows(request(upstream, generator=tmp_path))

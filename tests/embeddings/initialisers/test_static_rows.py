@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from subgraft.base.errors import UserError
-from subgraft.config.initialiser_registry import names_with
-from subgraft.embeddings.initialisers.registry import METHODS
 from subgraft.embeddings.initialisers.static_rows import map_vectors, take_vectors
+from subgraft.embeddings.methods.registry import METHODS, names_with
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.entry import Entry
@@ -57,8 +56,8 @@ def test_tokens_without_a_vector_get_the_mean_of_their_subwords(method: str, tmp
     upstream, entries = untied_decoder(), unseen()
     lacking = [entries[0], entries[4], entries[-1]]
     drawn(16, lacking).save(tmp_path)
-    rows = METHODS[method](request(upstream, entries, tmp_path, others=2))
-    mean = METHODS["mean"](request(upstream, entries, others=2))
+    rows = METHODS[method].new_rows(request(upstream, entries, tmp_path, others=2))
+    mean = METHODS["mean"].new_rows(request(upstream, entries, others=2))
     places = [entries.index(entry) for entry in lacking] + [len(entries), len(entries) + 1]
     for made, expected in ((rows.input, mean.input), (rows.output, mean.output), (rows.bias, mean.bias)):
         assert made is not None and expected is not None
@@ -71,25 +70,25 @@ def test_tokens_without_a_vector_get_the_mean_of_their_subwords(method: str, tmp
 def test_where_no_token_has_a_vector_all_fall_back(tmp_path: Path) -> None:
     entries = unseen()
     drawn(16, list(fitted_tokenizer().ids)).save(tmp_path)
-    rows = METHODS["focus"](request(untied_decoder(), entries, tmp_path))
+    rows = METHODS["focus"].new_rows(request(untied_decoder(), entries, tmp_path))
     assert sum(rows.fallbacks.values()) == len(entries)
 
 
 def test_missing_and_foreign_embeddings_are_refused(tmp_path: Path) -> None:
     upstream, entries = untied_decoder(), unseen()
     with pytest.raises(UserError, match=r"needs static embeddings(.|\n)*vocab embed"):
-        METHODS["omp"](request(upstream, entries))
+        METHODS["omp"].new_rows(request(upstream, entries))
     with pytest.raises(UserError, match="no static embeddings here"):
-        METHODS["omp"](request(upstream, entries, tmp_path))
+        METHODS["omp"].new_rows(request(upstream, entries, tmp_path))
     shared = [entry for entry in fitted_tokenizer().ids if entry in multilingual_tokenizer().ids]
     drawn(16, shared).save(tmp_path / "apart")
     with pytest.raises(UserError, match="the two spaces cannot be related"):
-        METHODS["omp"](request(upstream, entries, tmp_path / "apart"))
+        METHODS["omp"].new_rows(request(upstream, entries, tmp_path / "apart"))
     with pytest.raises(UserError, match=r"another vocabulary: it has no 'ж'"):
-        METHODS["omp"](request(upstream, [Entry("ж", True)], tmp_path / "apart"))
+        METHODS["omp"].new_rows(request(upstream, [Entry("ж", True)], tmp_path / "apart"))
     german_tokenizer().save(tmp_path / "apart")
     with pytest.raises(UserError, match="do not belong to the vocabulary in the same"):
-        METHODS["omp"](request(upstream, entries, tmp_path / "apart"))
+        METHODS["omp"].new_rows(request(upstream, entries, tmp_path / "apart"))
 
 
 @pytest.mark.parametrize("method", sorted(names_with("static")))

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
 from subgraft.base.errors import UserError
-from subgraft.config.initialisers import AttentionInfluenceSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.learned_rows.attention_influence_loss import (
@@ -23,6 +22,7 @@ from subgraft.embeddings.learned_rows.attention_influence_loss import (
 )
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationBatch, SegmentPairs
 from subgraft.embeddings.learned_rows.student_embeddings import StudentTable
+from subgraft.embeddings.methods.attention_influence import AttentionInfluenceSettings
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.encoder_only import BERT2BERT

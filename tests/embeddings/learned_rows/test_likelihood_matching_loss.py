@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
-from subgraft.config.initialisers import LikelihoodMatchingSettings
 from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.learned_rows.likelihood_matching_loss import (
     LikelihoodMatchingLoss,
@@ -21,6 +20,7 @@ from subgraft.embeddings.learned_rows.likelihood_matching_loss import (
     begins_word,
     binarised_divergence,
 )
+from subgraft.embeddings.methods.likelihood_matching import LikelihoodMatchingSettings
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.encoder_only import BERT2BERT

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
-from subgraft.config.initialisers import TokenDistillationSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationBatch, SegmentationPairs
 from subgraft.embeddings.learned_rows.student_embeddings import StudentTable
 from subgraft.embeddings.learned_rows.token_distillation_loss import TokenDistillationLoss
+from subgraft.embeddings.methods.token_distillation import TokenDistillationSettings
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.encoder_only import BERT2BERT

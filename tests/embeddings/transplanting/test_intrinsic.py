@@ -9,13 +9,12 @@ import torch
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
-from subgraft.config.initialiser_registry import INITIALISERS
 from subgraft.config.initialisers import DonorMapping, StaticEmbeddingSettings
 from subgraft.embeddings.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
 from subgraft.embeddings.generators.network import Network, NetworkShape, save_networks
 from subgraft.embeddings.initialisers.donor_model import Donor, DonorSide
-from subgraft.embeddings.initialisers.registry import METHODS
 from subgraft.embeddings.initialisers.static_embeddings import train_static
+from subgraft.embeddings.methods.registry import METHODS
 from subgraft.embeddings.transplanting.intrinsic import _cosines_and_ranks, held_out, measure, reinitialise
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.sides import side
@@ -28,7 +27,7 @@ STATIC = StaticEmbeddingSettings(dimensions=16, epochs=1, min_count=2, ngram_buc
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("static")
-    for algorithm in {facts.static for facts in INITIALISERS.values() if facts.static}:
+    for algorithm in {facts.static for facts in METHODS.values() if facts.static}:
         train_static(german(200, 7), TARGET, algorithm, STATIC).save(place / algorithm)
     return place
 
@@ -45,7 +44,7 @@ def with_other_rows(ids: list[int]) -> PreTrainedModel:
 
 
 def method(name: str, places: Path, model: PreTrainedModel, out: Path) -> Method:
-    facts = INITIALISERS[name]
+    facts = METHODS[name]
     static = {"decoder": places / facts.static} if facts.static else {}
     if facts.donor:
         rows = torch.randn(len(TARGET), 12, generator=torch.Generator().manual_seed(4))
@@ -76,7 +75,7 @@ def _network(model: PreTrainedModel, out: Path) -> Path:
     return out
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if not INITIALISERS[name].learning])
+@pytest.mark.parametrize("name", [name for name in METHODS if not METHODS[name].learning])
 def test_no_made_row_depends_on_a_held_out_row(name: str, places: Path, tmp_path: Path) -> None:
     """Not in its own new row, nor in another's: with all held-out rows changed, every method makes the same rows."""
     entries = held_out(SOURCE, TARGET, 8, seed=1)

@@ -16,9 +16,8 @@ from transformers import (
 )
 
 from subgraft.base.errors import UserError
-from subgraft.config.initialiser_registry import INITIALISERS
 from subgraft.config.settings_base import SideName, VocabularyKind
-from subgraft.embeddings.initialisers.registry import METHODS
+from subgraft.embeddings.methods.registry import METHODS
 from subgraft.embeddings.transplanting.transplant import Method, Transplant, transplant
 from subgraft.modeling.families.split_mbart import SplitMBartForConditionalGeneration
 from subgraft.modeling.load import load_model, save_model
@@ -161,9 +160,7 @@ def test_rows_of_seen_and_special_tokens_are_copied_and_nothing_else_changes(fam
     assert all(torch.equal(after[name], tensor) for name, tensor in before.items() if name not in tables)
 
 
-PREPARED = {
-    name for name, facts in INITIALISERS.items() if facts.trained or facts.learning or facts.static or facts.donor
-}
+PREPARED = {name for name, facts in METHODS.items() if facts.trained or facts.learning or facts.static or facts.donor}
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in PREPARED])

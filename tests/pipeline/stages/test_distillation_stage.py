@@ -10,18 +10,21 @@ import torch
 
 from new_vocabularies import LANGUAGES, TEXTS, stage_inputs
 from subgraft.base.errors import UserError
-from subgraft.config.initialisers import AttentionInfluenceSettings, TokenDistillationSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.fields import Field
 from subgraft.embeddings.initialisers.distilled_rows import DistilledRows
+from subgraft.embeddings.methods.attention_influence import AttentionInfluenceSettings, AttentionInfluenceStage
+from subgraft.embeddings.methods.token_distillation import (
+    DistillationStage,
+    TokenDistillationSettings,
+    TokenDistillationStage,
+)
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.compute import transfer
-from subgraft.pipeline.compute.learned_rows import distil as distil_rows
-from subgraft.pipeline.stages.embeddings import AttentionInfluenceStage, DistillationStage, TokenDistillationStage
 from subgraft.pipeline.stages.models import TransferStage
 from watched import KilledError, Watched
 
@@ -57,7 +60,7 @@ def distil(
 ) -> tuple[dict[str, Any], list[int]]:
     (place / "out").mkdir(parents=True, exist_ok=True)
     context = Watched(place / "work", die_at, "train_distillation")
-    return dict(distil_rows(recipe(sides, method=method), inputs, place / "out", context)), context.steps
+    return dict(recipe(sides, method=method).run(inputs, place / "out", context)), context.steps
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -128,7 +131,7 @@ def test_a_text_without_any_new_token_leaves_the_means(inputs: dict[str, Path], 
 
 def test_a_layer_that_the_model_does_not_have_is_refused(inputs: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has no more than 2 layers"):
-        distil_rows(recipe(layer=3), inputs, tmp_path, Watched(tmp_path / "work", None))
+        recipe(layer=3).run(inputs, tmp_path, Watched(tmp_path / "work", None))
 
 
 def test_monolingual_text_trains_the_side_that_reads_it(inputs: dict[str, Path], tmp_path: Path) -> None:
@@ -157,6 +160,6 @@ def test_embeddings_that_stay_shared_are_learnt_once(method: str, tmp_path: Path
     shared["vocabulary/encoder"] = shared["vocabulary/decoder"]
     context, out = Watched(tmp_path / "work", None, "train_distillation"), tmp_path / "out"
     out.mkdir()
-    assert set(distil_rows(recipe(BOTH, method=method), shared, out, context)) == {"decoder"}
+    assert set(recipe(BOTH, method=method).run(shared, out, context)) == {"decoder"}
     assert [path.name for path in out.iterdir() if path.is_dir()] == ["decoder"]
     assert context.shown and all(now.startswith("decoder, distillation ") for now in context.shown)

@@ -12,8 +12,6 @@ import torch
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource
-from subgraft.config.initialiser_registry import StartName
-from subgraft.config.initialisers import LikelihoodMatchingSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.data.sources.corpus_builder import build
@@ -21,12 +19,13 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.fields import pair_fields
 from subgraft.embeddings.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
 from subgraft.embeddings.initialisers.distilled_rows import DistilledRows
+from subgraft.embeddings.learned_rows.likelihood_matching import match_likelihood
+from subgraft.embeddings.methods.likelihood_matching import LikelihoodMatchingSettings, LikelihoodMatchingStage
+from subgraft.embeddings.methods.method import StartName
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.compute import transfer
-from subgraft.pipeline.compute.learned_rows import match_likelihood
-from subgraft.pipeline.stages.embeddings import LikelihoodMatchingStage
 from subgraft.pipeline.stages.models import TransferStage
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.checkpoint import Checkpoints

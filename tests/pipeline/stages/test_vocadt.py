@@ -13,12 +13,12 @@ from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.initialisers.distilled_rows import DistilledRows
+from subgraft.embeddings.learned_rows.vocadt import run
+from subgraft.embeddings.methods.vocadt import VocadtStage
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.compute import transfer
-from subgraft.pipeline.compute.vocadt import run
-from subgraft.pipeline.stages.embeddings import VocadtStage
 from subgraft.pipeline.stages.models import TransferStage
 from watched import KilledError, Watched
 

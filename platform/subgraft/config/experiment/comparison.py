@@ -13,14 +13,10 @@ from subgraft.config.domains import DownstreamSettings, UpstreamSettings
 from subgraft.config.evaluation import EvaluationSettings, IntrinsicSettings
 from subgraft.config.experiment.search import SearchSettings
 from subgraft.config.experiment.systems import System
-from subgraft.config.initialiser_registry import LEARNINGS, LearningName, initialiser_info
 from subgraft.config.initialisers import (
-    AttentionInfluenceSettings,
     GeneratorSettings,
-    LikelihoodMatchingSettings,
     NetworkSettings,
     StaticEmbeddingSettings,
-    TokenDistillationSettings,
 )
 from subgraft.config.models import ModelSettings
 from subgraft.config.multitask import FurtherTask, MultitaskSettings, MultitaskTrainingSettings
@@ -40,10 +36,12 @@ from subgraft.config.task_objectives import (
 from subgraft.config.tasks import TASKS, TaskName, labelled_by
 from subgraft.config.training import EmbeddingWarmupSettings, FinetuneSettings, PretrainSettings, TrainingSettings
 from subgraft.config.vocabularies import JointVocabularySettings
+from subgraft.embeddings.methods.method import LearningStage, MethodSpec, StartName
+from subgraft.embeddings.methods.registry import METHODS, MethodGroups, method_spec
 
 
-class Comparison(Settings):
-    """A whole comparison. Omitted settings come from the preset and the task (see `presets`).
+class ModelsAndData(Settings):
+    """The settings before those of methods.
 
     name: the experiment's name in the tracker, the registry and the report.
     preset: sizes and trainings that the configuration leaves out.
@@ -73,25 +71,6 @@ class Comparison(Settings):
     network: for systems of `network`.
     network_training: the training of a network; required if there is such a system.
     static_embeddings: for initialisers that need static vectors of the new tokens.
-    token_distillation: for systems of `token-distillation`.
-    token_distillation_training: the training of these embeddings; required if there is such a system.
-    attention_influence: for systems of `attention-influence`.
-    attention_influence_training: the training of these embeddings; required if there is such a system.
-    likelihood_matching: for systems of `likelihood-matching`.
-    likelihood_matching_training: the training of these embeddings; required if there is such a system.
-    vocadt_training: the training of the embeddings of systems of `vocadt`; required if there is such a system.
-    copied_text: how pairs are made for systems of `text: copied`.
-    back_translation: the reverse model, for systems of `text: back-translated`, and how it translates.
-    unsupervised: for systems with `unsupervised`: how they learn from text without pairs.
-    embedding_warmup_training: the training of systems with `embedding_warmup`; required if there is such a system.
-    multitask: for systems with `multitask`: the tasks that are learnt together with this one.
-    multitask_training: their training; required if there is such a system.
-    finetune: the finetuning of all systems.
-    systems: the systems to compare.
-    evaluation: how models are evaluated.
-    intrinsic: also evaluates new embeddings without finetuning; skipped by default.
-    search: settings of `subgraft search`; the other commands ignore it.
-    runtime: where and how steps run.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
@@ -118,13 +97,25 @@ class Comparison(Settings):
     network: NetworkSettings = NetworkSettings()
     network_training: TrainingSettings | None = None
     static_embeddings: StaticEmbeddingSettings = StaticEmbeddingSettings()
-    token_distillation: TokenDistillationSettings = TokenDistillationSettings()
-    token_distillation_training: TrainingSettings | None = None
-    attention_influence: AttentionInfluenceSettings = AttentionInfluenceSettings()
-    attention_influence_training: TrainingSettings | None = None
-    likelihood_matching: LikelihoodMatchingSettings = LikelihoodMatchingSettings()
-    likelihood_matching_training: TrainingSettings | None = None
-    vocadt_training: TrainingSettings | None = None
+
+
+class Comparison(MethodGroups, ModelsAndData):
+    """A whole comparison. Omitted settings come from the preset and the task (see `presets`).
+
+    copied_text: how pairs are made for systems of `text: copied`.
+    back_translation: the reverse model, for systems of `text: back-translated`, and how it translates.
+    unsupervised: for systems with `unsupervised`: how they learn from text without pairs.
+    embedding_warmup_training: the training of systems with `embedding_warmup`; required if there is such a system.
+    multitask: for systems with `multitask`: the tasks that are learnt together with this one.
+    multitask_training: their training; required if there is such a system.
+    finetune: the finetuning of all systems.
+    systems: the systems to compare.
+    evaluation: how models are evaluated.
+    intrinsic: also evaluates new embeddings without finetuning; skipped by default.
+    search: settings of `subgraft search`; the other commands ignore it.
+    runtime: where and how steps run.
+    """
+
     copied_text: CopiedTextSettings = CopiedTextSettings()
     back_translation: BackTranslationSettings = BackTranslationSettings()
     unsupervised: UnsupervisedSettings = UnsupervisedSettings()
@@ -200,7 +191,7 @@ class Comparison(Settings):
         systems = self.systems
         trainings: list[TrainingSettings | None] = [
             self.finetune,
-            *(getattr(self, facts.training) for name, facts in LEARNINGS.items() if self.learns(name)),
+            *(getattr(self, method.training.name) for method in self.learned if method.training),
             self.network_training if any(system.trains_network for system in systems) else None,
             self.generator_training
             if any(system.generator and not system.trains_network for system in systems)
@@ -229,7 +220,7 @@ class Comparison(Settings):
     def starts_from_body(self) -> bool:
         """Whether only a checkpoint's body is needed, because a head for labels replaces the head for tokens."""
         needs_token_head = self.upstream.continue_pretraining or any(
-            self.trains(system) or initialiser_info(system.initialiser).learning for system in self.systems
+            self.trains(system) or method_spec(system.initialiser).learning for system in self.systems
         )
         replaces_head = self.finetuned_on.understands and self.labels.zero_shot is None
         return replaces_head and self.upstream.checkpoint is not None and not needs_token_head
@@ -242,14 +233,32 @@ class Comparison(Settings):
         return system.generator_steps or (None if training is None else training.max_steps)
 
     @property
+    def learned(self) -> list[MethodSpec]:
+        """The methods whose rows a step learns for some system."""
+        used = {system.initialiser for system in self.systems}
+        return [method for name, method in METHODS.items() if method.learning and name in used]
+
+    @property
     def distilled_layers(self) -> dict[str, int]:
         """The layers at which systems distil, by the name of the setting; without those that are left to the model."""
-        named: dict[LearningName, tuple[str, int | None]] = {
-            "token-distillation": ("token_distillation.layer", self.token_distillation.layer),
-            "attention-influence": ("attention_influence.layer", self.attention_influence.layer),
-        }
-        return {name: layer for learning, (name, layer) in named.items() if layer and self.learns(learning)}
+        groups = {method.group: getattr(self, method.group, None) for method in self.learned}
+        named = {f"{name}.layer": getattr(settings, "layer", None) for name, settings in groups.items()}
+        return {name: layer for name, layer in named.items() if layer}
 
-    def learns(self, learning: LearningName) -> bool:
-        """Whether any system learns its new embeddings by this training."""
-        return any(initialiser_info(system.initialiser).learning == learning for system in self.systems)
+    def learning_stage(self, method: MethodSpec, starts_from: StartName | None = None) -> LearningStage:
+        """The step that learns a method's rows. Raises ValueError without the settings of its training."""
+        stage, training = method.learning, method.training
+        assert stage is not None and training is not None
+        if (settings := getattr(self, training.name)) is None:
+            raise ValueError(f"systems of {method.name} need {training.name}")
+        values = {
+            "languages": self.languages,
+            "sides": self.sides,
+            "training": settings,
+            "seed": self.upstream.seed,
+            "starts_from": starts_from or "mean",
+            "max_similar": self.generator.max_similar,
+            "max_train_examples": self.finetune.max_train_examples,
+            stage.settings_field: getattr(self, method.group, None),
+        }
+        return stage(**{name: value for name, value in values.items() if name in stage.model_fields})

@@ -8,9 +8,9 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from subgraft.base.limits import MAX_VOCABULARY_SIZE
 from subgraft.config.experiment.systems import System, require_trained_parameters
-from subgraft.config.initialiser_registry import AnyInitialiser, initialiser_info, names_with
 from subgraft.config.settings_base import Count, Seed, Settings, VocabularyMode
 from subgraft.config.training import FinetuneSettings
+from subgraft.embeddings.methods.registry import AnyInitialiser, method_spec, names_with
 
 T = TypeVar("T")
 Objective = Literal["dev_bleu", "dev_bits_per_character", "dev_score", "sentences_per_second"]
@@ -180,12 +180,12 @@ def _require_applicable(space: SearchSpace, system: System, training: FinetuneSe
             f"search.system '{system.name}' has no new rows: only {' and '.join(RATES)} can be varied, not "
             f"{', '.join(inapplicable)}"
         )
-    trained = [initialiser_info(name).trained for name in space.initialiser or (system.generator,)]
+    trained = [method_spec(name).trained for name in space.initialiser or (system.generator,)]
     for name in ("kd_weight", "generator_steps"):
         if getattr(space, name) is not None and not any(trained):
             names = ", ".join(names_with("trained"))
             raise ValueError(f"search.space.{name} applies to {names} only, and no trial has one of them")
-    if system.donor is None and any(initialiser_info(name).donor for name in space.initialiser or ()):
+    if system.donor is None and any(method_spec(name).donor for name in space.initialiser or ()):
         raise ValueError(f"search.space.initialiser has donor, which system '{system.name}' needs a `donor` for")
     for varied in _with_extreme_rates(space, system):
         require_trained_parameters(varied, training)

@@ -9,21 +9,14 @@ from pydantic import Field, model_validator
 from subgraft.base.limits import MAX_SEQUENCE_LENGTH, MAX_VOCABULARY_SIZE
 from subgraft.config.conditioning import CopyingName, VariantName
 from subgraft.config.heads import HeadSettings
-from subgraft.config.initialiser_registry import (
-    LEARNINGS,
-    AnyInitialiser,
-    StartName,
-    TrainedGenerator,
-    initialiser_info,
-    learning_of,
-    names_with,
-)
 from subgraft.config.initialisers import DonorSettings
 from subgraft.config.models import Layers
 from subgraft.config.multitask import MultitaskUse
 from subgraft.config.settings_base import UNSET, Count, Settings, VocabularyMode
 from subgraft.config.synthetic import Rounds, TextUse
 from subgraft.config.training import AdapterSettings, FinetuneSettings, RareTokenSettings, TrainName
+from subgraft.embeddings.methods.method import StartName, TrainedGenerator
+from subgraft.embeddings.methods.registry import AnyInitialiser, method_spec, names_with
 
 PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vocabulary", "none"]
 
@@ -140,12 +133,12 @@ class System(Settings):
     @property
     def generator(self) -> TrainedGenerator | None:
         """The kind of the trained generator that the system needs, if any."""
-        return initialiser_info(self.initialiser if self.starts_from is None else self.starts_from).trained
+        return method_spec(self.initialiser if self.starts_from is None else self.starts_from).trained
 
     @property
     def trains_network(self) -> bool:
         """Whether that generator computes embeddings by a network, where others mix existing embeddings."""
-        return self.generator is not None and self.starts_from is None and not initialiser_info(self.initialiser).mixes
+        return self.generator is not None and self.starts_from is None and not method_spec(self.initialiser).mixes
 
     @property
     def made_with_its_vocabulary(self) -> bool:
@@ -188,7 +181,7 @@ class System(Settings):
             if self.initialiser is not None:
                 raise ValueError("the upstream vocabulary has no new tokens: leave out the initialiser")
             raise ValueError("new tokens need an initialiser, such as mean; or add `vocabulary: upstream`")
-        if self.tie_to_sources and (not initialiser_info(self.initialiser).mixes or self.embeddings_only_fraction):
+        if self.tie_to_sources and (not method_spec(self.initialiser).mixes or self.embeddings_only_fraction):
             mixing = ", ".join(names_with("mixes"))
             raise ValueError(
                 f"tie_to_sources is for systems that mix upstream rows ({mixing}), without embeddings_only_fraction"
@@ -203,13 +196,12 @@ class System(Settings):
             )
         if self.back_translation_rounds is not None and "back-translated" not in (self.text, self.embedding_warmup):
             raise ValueError("back_translation_rounds is for systems with `text: back-translated`")
-        learning = learning_of(self.initialiser)
-        if learning is not None and not self.copy_shared_tokens:
+        method = method_spec(self.initialiser)
+        if method.learning and not self.copy_shared_tokens:
             raise ValueError(f"{self.initialiser} learns new tokens only: it needs `copy_shared_tokens: true`")
-        if self.starts_from is not None and (learning is None or not learning.has_start):
-            starting = ", ".join(name for name, facts in LEARNINGS.items() if facts.has_start)
-            raise ValueError(f"starts_from is for systems of {starting}")
-        if (self.donor is not None) != initialiser_info(self.initialiser).donor:
+        if self.starts_from is not None and not method.has_start:
+            raise ValueError(f"starts_from is for systems of {', '.join(names_with('has_start'))}")
+        if (self.donor is not None) != method.donor:
             raise ValueError("`initialiser: donor` and `donor: {model: DIRECTORY}` require each other")
         return self
 
@@ -233,7 +225,7 @@ class System(Settings):
         for name in (*others, "embeddings_only_fraction", "rare_tokens", "shuffled_sources"):
             if getattr(self, name):
                 raise ValueError(f"unsupervised cannot be combined with {name}: leave out one of them")
-        if initialiser_info(self.initialiser).learning:
+        if method_spec(self.initialiser).learning:
             raise ValueError(f"{self.initialiser} learns new rows on pairs, which an unsupervised system does not read")
         if self.train in ("new-rows", "head", "adapters"):
             raise ValueError(f"unsupervised trains a model in rounds: it needs train all or body, not {self.train}")

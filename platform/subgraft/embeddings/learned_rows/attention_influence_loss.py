@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from subgraft.config.initialisers import AttentionInfluenceSettings
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationBatch
 from subgraft.embeddings.learned_rows.student_embeddings import StudentEmbeddings, StudentTable
+from subgraft.embeddings.methods.attention_influence import AttentionInfluenceSettings
 from subgraft.modeling.families import family_of
 from subgraft.modeling.self_attention import Attended, AttentionCapture
 from subgraft.modeling.sides import Side, decoder_states_from_memory, encoder_states, without_dropout

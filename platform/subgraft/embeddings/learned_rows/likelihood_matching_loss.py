@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from subgraft.config.initialisers import LikelihoodMatchingSettings
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentedText, Sentence
+from subgraft.embeddings.methods.likelihood_matching import LikelihoodMatchingSettings
 from subgraft.embeddings.transplanting.transplant import Method, graft
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import decoder_states_from_memory, encoder_states, input_scale, without_dropout

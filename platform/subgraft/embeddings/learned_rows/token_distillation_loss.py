@@ -10,9 +10,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from subgraft.config.initialisers import TokenDistillationSettings
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationBatch
 from subgraft.embeddings.learned_rows.student_embeddings import StudentEmbeddings, StudentTable
+from subgraft.embeddings.methods.token_distillation import TokenDistillationSettings
 from subgraft.modeling.sides import Side, decoder_states_from_memory, encoder_states, without_dropout
 
 

@@ -19,11 +19,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
-from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.generator import check_origin, origin_of
 from subgraft.embeddings.initialisers.new_rows import NewRows
-from subgraft.embeddings.initialisers.registry import initialiser, require_known
+from subgraft.embeddings.methods.registry import method_spec
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.sides import Side, side
 from subgraft.subwords.vocabulary.entry import Entry
@@ -78,13 +77,14 @@ def reinitialise(
 ) -> NewRows:
     """Initialise upstream subwords as if the upstream side lacked all of them."""
     upstream = side(model, name)
-    if initialiser_info(require_known(method.name)).trained and method.generator is not None:
+    spec = method_spec(method.name)
+    if spec.trained and method.generator is not None:
         origin = origin_of(method.generator, name)
         check_origin(origin, upstream.input.weight, source.fingerprint, str(method.generator))
     reduced = source.without(entries)
     hidden = sorted(set(source.ids.values()) - set(reduced.ids.values()))
     masked = _mask_rows(upstream, hidden, torch.from_numpy(reduced.ordinary_ids))
-    return initialiser(method.name)(replace(method.request(model, masked, reduced, entries), origin_checked=True))
+    return spec.new_rows(replace(method.request(model, masked, reduced, entries), origin_checked=True))
 
 
 def held_out(source: Tokenizer, target: Tokenizer, count: int, seed: int) -> list[Entry]:

@@ -15,7 +15,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.network import commonness
 from subgraft.embeddings.initialisers.donor_model import Donor
 from subgraft.embeddings.initialisers.new_rows import MixingMatrix, NewRows, Request, full_matrix
-from subgraft.embeddings.initialisers.registry import initialiser
+from subgraft.embeddings.methods.registry import method_spec
 from subgraft.embeddings.transplanting.token_ids import TokenIds, check_encoder_roles, translate_token_ids
 from subgraft.modeling.families import family_of
 from subgraft.modeling.sides import Side, Tables, replace_tables, shares_table, side, side_config
@@ -30,7 +30,7 @@ class Method:
     """How unseen tokens are initialised: an initialiser and its inputs.
 
     Attributes:
-        name: a key of `initialisers.registry.METHODS`, or a plugin's name.
+        name: a key of `methods.registry.METHODS`, or a plugin's name.
         generator: directory of a trained generator, for methods that need one.
         max_similar: cap on similar tokens, for avg.
         seed: seed of random methods.
@@ -123,7 +123,7 @@ def transplant(
         UserError: before any change, for an unknown method, a side that the model lacks, special tokens that a new
             vocabulary lacks, and a generator that was trained for another model or vocabulary.
     """
-    initialiser(method.name)
+    method_spec(method.name)
     require_rows(source, {name: len(side(model, name).input.weight) for name in target})
     token_ids = _token_ids(model, source, target)
     grafts = _grafts(model, source, target, method)
@@ -200,7 +200,7 @@ def graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: Tok
         other_ids=alignment.others,
         common=commonness(target)[new],
     )
-    rows = initialiser(method.name)(request)
+    rows = method_spec(method.name).new_rows(request)
     matrix = None if rows.matrix is None else full_matrix(alignment, rows.matrix)
     return Graft(_tables(upstream, alignment, rows, target), _report(name, method, alignment, rows), matrix)
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from subgraft.config.experiment.search import DEFAULT_TRIALS, Range, SearchSettings, SearchSpace
 from subgraft.config.experiment.systems import System
-from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.plugins import METRICS, packages
+from subgraft.embeddings.methods.registry import method_spec
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.trial_results import TrialResult, Value
 from subgraft.experiments.steps.decoding_engine import with_engine
@@ -48,7 +48,7 @@ def draw(space: SearchSpace, system: System, choose: Callable[[str, Any], Value]
 
 
 def _is_trained(initialiser: Any) -> bool:
-    return initialiser_info(initialiser).trained is not None
+    return method_spec(initialiser).trained is not None
 
 
 def grid(space: SearchSpace, system: System) -> list[dict[str, Value]]:

@@ -9,9 +9,10 @@ from typing import cast
 from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
 from subgraft.config.experiment.systems import System
-from subgraft.config.initialiser_registry import LearningName, initialiser_info, package_of
 from subgraft.config.settings_base import SideName, StaticAlgorithm
 from subgraft.config.training import TrainingSettings
+from subgraft.embeddings.methods.method import MethodSpec
+from subgraft.embeddings.methods.registry import method_spec, package_of
 from subgraft.experiments.steps.additional_text import AdditionalTextSteps
 from subgraft.experiments.steps.inputs import InputSteps, from_checkpoint
 from subgraft.experiments.steps.vocabularies import VocabularySteps
@@ -19,14 +20,10 @@ from subgraft.modeling.hub import require_model
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline.stages.embeddings import (
     NETWORK_FILES,
-    AttentionInfluenceStage,
     GeneratorStage,
     ImportedNetworkStage,
-    LikelihoodMatchingStage,
     MixingKind,
     NetworkStage,
-    TokenDistillationStage,
-    VocadtStage,
 )
 from subgraft.pipeline.stages.models import TransferStage
 from subgraft.pipeline.stages.vocabularies import StaticEmbeddingsStage
@@ -43,7 +40,7 @@ class EmbeddingSteps:
 
     def transfer(self, system: System, seed: int, model: Step, generator: Step | None) -> Step[TransferStage]:
         method = system.initialiser or "mean"  # unused with a trimmed vocabulary, which has no new rows
-        facts = initialiser_info(system.initialiser)
+        facts = method_spec(system.initialiser)
         seeded = facts.seeded
         stage = TransferStage(
             method=method,
@@ -66,7 +63,7 @@ class EmbeddingSteps:
         if facts.donor and system.donor:
             inputs |= {"donor": self._donor(system.name, system.donor.model)}
         if facts.learning:
-            inputs |= {"distilled": self._learnt(facts.learning, system, model, vocabularies, generator)}
+            inputs |= {"distilled": self._learned(facts, system, model, vocabularies, generator)}
         name = f"transfer {system.name} seed {seed}" if seeded else f"transfer {system.name}"
         labels = {"system": system.name, **({"seed": str(seed)} if seeded else {})}
         return Step(stage, name, inputs, labels)
@@ -155,93 +152,26 @@ class EmbeddingSteps:
         except UserError as error:
             raise UserError(f"{name}: {error.what}", where=f"system {system}, donor.model", hint=error.hint) from None
 
-    def _learnt(
+    def _learned(
         self,
-        method: LearningName,
+        method: MethodSpec,
         system: System,
         model: Step,
         vocabularies: Mapping[SideName, Step],
         generator: Step | None,
     ) -> Step:
-        """The step that learns rows of the new tokens."""
-        match method:
-            case "token-distillation":
-                return self._token_distillation(model, vocabularies)
-            case "attention-influence":
-                return self._attention_influence(model, vocabularies)
-            case "vocadt":
-                return self._vocadt(model, vocabularies)
-            case "likelihood-matching":
-                return self._likelihood_matching(system, model, vocabularies["decoder"], generator)
+        """The step that learns rows of the new tokens of all sides; all seeds share it."""
+        stage = self.experiment.learning_stage(method, system.starts_from)
+        inputs = {"model": model, "corpus": self._inputs.downstream_corpus, **self._vocabulary_inputs(vocabularies)}
+        inputs |= self._inputs.text_on("source") if "encoder" in stage.sides_with_text else {}
+        inputs |= self._text.copies if "decoder" in stage.sides_with_text else {}
+        inputs |= {"generator": generator} if generator else {}
+        start = f" from {system.starts_from or 'mean'}" if method.has_start else ""
+        return Step(stage, method.name.replace("-", " ") + start, inputs)
 
     def _vocabulary_inputs(self, vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
         """Vocabularies as inputs of a step."""
         return {f"vocabulary/{side}": vocabularies[side] for side in self.experiment.sides}
-
-    def _token_distillation(self, model: Step, vocabularies: Mapping[SideName, Step]) -> Step:
-        """Rows of the new tokens of all sides, by Token Distillation; all seeds share them."""
-        experiment = self.experiment
-        assert experiment.token_distillation_training is not None
-        stage = TokenDistillationStage(
-            languages=experiment.languages,
-            sides=experiment.sides,
-            distillation=experiment.token_distillation,
-            training=experiment.token_distillation_training,
-            seed=experiment.upstream.seed,
-        )
-        return Step(stage, "token distillation", self._distilled_text(model, vocabularies))
-
-    def _attention_influence(self, model: Step, vocabularies: Mapping[SideName, Step]) -> Step:
-        """Rows of the new tokens of all sides, by distilling attention influence; all seeds share them."""
-        experiment = self.experiment
-        assert experiment.attention_influence_training is not None
-        stage = AttentionInfluenceStage(
-            languages=experiment.languages,
-            sides=experiment.sides,
-            distillation=experiment.attention_influence,
-            training=experiment.attention_influence_training,
-            seed=experiment.upstream.seed,
-        )
-        inputs = self._distilled_text(model, vocabularies)
-        return Step(stage, "attention influence", inputs)
-
-    def _distilled_text(self, model: Step, vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
-        """The inputs of a step that reads the task's text in both segmentations."""
-        inputs = {"model": model, "corpus": self._inputs.downstream_corpus, **self._vocabulary_inputs(vocabularies)}
-        inputs |= self._inputs.text_on("source") if "encoder" in self.experiment.sides else {}
-        inputs |= self._text.copies if "decoder" in self.experiment.sides else {}
-        return inputs
-
-    def _vocadt(self, model: Step, vocabularies: Mapping[SideName, Step]) -> Step:
-        """Rows of the new tokens of all sides, as combinations of old rows; all seeds share them."""
-        experiment = self.experiment
-        assert experiment.vocadt_training is not None
-        stage = VocadtStage(
-            languages=experiment.languages,
-            sides=experiment.sides,
-            training=experiment.vocadt_training,
-            seed=experiment.upstream.seed,
-            max_train_examples=experiment.finetune.max_train_examples,
-        )
-        inputs = {"model": model, "corpus": self._inputs.downstream_corpus, **self._vocabulary_inputs(vocabularies)}
-        return Step(stage, "vocadt", inputs)
-
-    def _likelihood_matching(self, system: System, model: Step, vocabulary: Step, generator: Step | None) -> Step:
-        """Rows of the decoder's new tokens, by likelihood matching; all seeds share them."""
-        experiment = self.experiment
-        assert experiment.likelihood_matching_training is not None
-        stage = LikelihoodMatchingStage(
-            languages=experiment.languages,
-            starts_from=system.starts_from or "mean",
-            max_similar=experiment.generator.max_similar,
-            matching=experiment.likelihood_matching,
-            training=experiment.likelihood_matching_training,
-            seed=experiment.upstream.seed,
-        )
-        inputs = {"model": model, "corpus": self._inputs.downstream_corpus, "vocabulary/decoder": vocabulary}
-        inputs |= {"generator": generator} if generator else {}
-        inputs |= self._text.copies if experiment.likelihood_matching.text == "references" else {}
-        return Step(stage, f"likelihood matching from {stage.starts_from}", inputs)
 
 
 def _training(training: TrainingSettings, system: System) -> TrainingSettings:

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Any
 
 from subgraft.config.experiment.systems import System
-from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.objectives import TranslationSettings
 from subgraft.config.plugins import METRICS, packages
+from subgraft.embeddings.methods.registry import method_spec
 from subgraft.experiments.steps.decoding_engine import with_engine
 from subgraft.experiments.steps.inputs import InputSteps
 from subgraft.experiments.steps.models import ModelSteps
@@ -149,7 +149,7 @@ class EvaluationSteps:
     def intrinsic(self, system: System, transfer: Step[TransferStage]) -> Step | None:
         """The quality of a transfer on held-out tokens, whose rows are known; it has the transfer's inputs."""
         sample = self.experiment.intrinsic
-        if sample is None or initialiser_info(system.initialiser).learning:  # there, only new tokens' rows are learnt
+        if sample is None or method_spec(system.initialiser).learning:  # there, only new tokens' rows are learnt
             return None
         method: dict[str, Any] = {name: getattr(transfer.stage, name) for name in MethodStage.model_fields}
         stage = IntrinsicStage(**method, sample=sample)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.json_io import read_object
 from subgraft.config.settings_base import MAX_LOST_LINES, SENTENCEPIECE_KINDS, SideName
-from subgraft.embeddings.initialisers.registry import require_known
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.experiments.fit.choices import vocabulary_size
 from subgraft.interfaces.api.arguments import (
@@ -101,7 +100,7 @@ def graft(
     require_whole("size", size, 1, optional=True)
     require_whole("seed", seed, 0)
     require_share("max_lost_lines", max_lost_lines)
-    initialiser = Method(require_known(method), None, 10, seed)
+    initialiser = Method(method, None, 10, seed)
     check_method(initialiser)
     code_initialisers = new_languages_of(new_languages)
     pair = _languages(tokenizer, languages)

@@ -11,11 +11,10 @@ from types import MappingProxyType
 from pydantic import ValidationError
 
 from subgraft.base.errors import ArgumentError, UserError
-from subgraft.config.initialiser_registry import initialiser_info, names_with
 from subgraft.config.initialisers import DonorMapping
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.initialisers.donor_model import Donor
-from subgraft.embeddings.initialisers.registry import require_known
+from subgraft.embeddings.methods.registry import method_spec, names_with
 from subgraft.embeddings.transplanting.new_languages import add_languages, with_codes_of
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.interfaces.api.arguments import new_languages_of, one_of, require_sound, require_whole, sides_of
@@ -112,7 +111,7 @@ def _donor(
     method: str, vocabulary: VocabularyLike, donor: Model | Path | str | None, mapping: DonorMapping
 ) -> Donor | None:
     """The donor of a method that needs one: the model named, or the one whose vocabulary it is."""
-    if not initialiser_info(require_known(method)).donor:
+    if not method_spec(method).donor:
         if donor is not None or mapping != DonorMapping():
             only = ", ".join(names_with("donor"))
             raise ArgumentError(f"{only} needs a donor, and nothing else takes one or its mapping", where="donor")
@@ -151,7 +150,7 @@ def _copy(model: Model) -> Model:
 
 def check_method(method: Method) -> None:
     """Raise unless the method exists and its inputs are exactly those it needs."""
-    facts = initialiser_info(require_known(method.name))
+    facts = method_spec(method.name)
     if (method.generator is not None) != (facts.trained is not None):
         only = ", ".join(names_with("trained"))
         raise ArgumentError(f"{only} need a trained generator, and nothing else takes one", where="generator")
@@ -167,6 +166,5 @@ def check_method(method: Method) -> None:
         raise ArgumentError(
             f"{only} need distilled rows of a vocabulary, and nothing else does",
             where="distilled",
-            hint="A run with such a system makes them, in the step `token distillation`, `attention influence`, "
-            "`likelihood matching` or `vocadt`.",
+            hint="A run with such a system makes them, in a step of the method's name.",
         )

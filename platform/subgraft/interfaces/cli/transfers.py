@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import subgraft
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
-from subgraft.config.initialiser_registry import names_with
 from subgraft.data.text import reading
+from subgraft.embeddings.methods.registry import names_with
 from subgraft.interfaces.api.arguments import local_model, require_sound
 from subgraft.interfaces.cli.arguments import (
     MODEL_HELP,
@@ -168,7 +168,7 @@ def embed_tokens(arguments: argparse.Namespace) -> None:
 
     from subgraft.embeddings.generators.generator import kind_of
     from subgraft.embeddings.initialisers.new_rows import Request
-    from subgraft.embeddings.initialisers.registry import initialiser
+    from subgraft.embeddings.methods.registry import method_spec
     from subgraft.modeling.bundle import Bundle
     from subgraft.modeling.sides import side
 
@@ -190,7 +190,7 @@ def embed_tokens(arguments: argparse.Namespace) -> None:
         max_similar=arguments.max_similar,
         generator=generator,
     )
-    rows = initialiser(method)(request)
+    rows = method_spec(method).new_rows(request)
     with new_file(arguments.out) as out:
         metadata = {"tokens": json.dumps(list(tokens), ensure_ascii=False)}
         save_file({"embeddings": rows.input.contiguous()}, out, metadata=metadata)

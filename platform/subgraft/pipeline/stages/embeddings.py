@@ -8,13 +8,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from subgraft.config.corpora import Languages
-from subgraft.config.initialiser_registry import StartName
 from subgraft.config.initialisers import (
-    AttentionInfluenceSettings,
     GeneratorSettings,
-    LikelihoodMatchingSettings,
     NetworkSettings,
-    TokenDistillationSettings,
 )
 from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.settings_base import SideName
@@ -105,111 +101,3 @@ class ImportedNetworkStage(Stage):
         from subgraft.pipeline.compute.generators import import_network
 
         return import_network(self, inputs, out, context)
-
-
-class DistillationStage(TrainedStage):
-    """Base of trainings in which the model with new tokens imitates itself without them.
-
-    The encoder also reads the source of an input `text`, the decoder pairs of `synthetic`.
-    """
-
-    frozen_model: ClassVar[bool] = True
-    new_tokens_only: ClassVar[bool] = True
-
-    languages: Languages
-    sides: tuple[SideName, ...]
-    distillation: TokenDistillationSettings | AttentionInfluenceSettings
-
-    def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
-        """An upper bound: as if all tokens were new. Sides are learnt one after the other."""
-        rows = max(map(sizes.vocabulary, self.sides)) * sizes.width
-        return ExtraParameters(held=rows, trained=rows)
-
-    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
-        from subgraft.pipeline.compute.learned_rows import distil
-
-        return distil(self, inputs, out, context)
-
-
-class TokenDistillationStage(DistillationStage):
-    """Token Distillation."""
-
-    stage_name: ClassVar[str] = "distillation"
-    revision: ClassVar[int] = 2
-
-    distillation: TokenDistillationSettings
-
-
-class AttentionInfluenceStage(DistillationStage):
-    """Distillation of attention influence."""
-
-    stage_name: ClassVar[str] = "attention-influence"
-    revision: ClassVar[int] = 2
-
-    distillation: AttentionInfluenceSettings
-
-
-class LikelihoodMatchingStage(TrainedStage):
-    """Likelihood matching.
-
-    It also reads the pairs of an input `synthetic`.
-
-    Attributes:
-        starts_from: The initialiser of the rows that training starts with.
-        max_similar: Of `avg`.
-    """
-
-    stage_name: ClassVar[str] = "matching"
-    revision: ClassVar[int] = 1
-
-    frozen_model: ClassVar[bool] = True
-    new_tokens_only: ClassVar[bool] = True
-
-    languages: Languages
-    starts_from: StartName
-    max_similar: int
-    matching: LikelihoodMatchingSettings
-
-    def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
-        """The student has embeddings of its own; their differences are trained, with a bias.
-
-        An upper bound: as if all tokens were new.
-        """
-        added = sizes.vocabulary("decoder") * (sizes.width * (1 if sizes.tied else 2) + 1)
-        return ExtraParameters(held=2 * added, trained=added)
-
-    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
-        from subgraft.pipeline.compute.learned_rows import match_likelihood
-
-        return match_likelihood(self, inputs, out, context)
-
-
-class VocadtStage(TrainedStage):
-    """VocADT, trained on `max_train_examples` pairs of the task (None: all) and all pairs of an input `synthetic`."""
-
-    stage_name: ClassVar[str] = "vocadt"
-    revision: ClassVar[int] = 2
-
-    frozen_model: ClassVar[bool] = True
-
-    languages: Languages
-    sides: tuple[SideName, ...]
-    max_train_examples: int | None = None
-
-    def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
-        """Old and new embeddings, and a weight for each pair of a new and an old token.
-
-        The embeddings are held in addition to the model's. An untied output projection doubles the weights. This is an
-        upper bound: as if all tokens were new, and all old tokens occurred in the text.
-        """
-        old, held, trained = sizes.tables("model"), 0, 0
-        for side in self.sides:
-            tables = 2 if side == "decoder" and not sizes.tied else 1
-            trained += tables * sizes.vocabulary(side) * old[side]
-            held += tables * (sizes.vocabulary(side) + old[side]) * sizes.width
-        return ExtraParameters(held=trained + held, trained=trained)
-
-    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
-        from subgraft.pipeline.compute.vocadt import run
-
-        return run(self, inputs, out, context)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from subgraft.embeddings.methods.registry import METHODS
 from subgraft.pipeline.stages.allocations import (
     AllocationReportStage,
     AllocationStage,
@@ -11,13 +12,9 @@ from subgraft.pipeline.stages.allocations import (
 )
 from subgraft.pipeline.stages.corpora import BackTranslatedStage, CopiedStage, CorpusStage, ReversedStage, TextStage
 from subgraft.pipeline.stages.embeddings import (
-    AttentionInfluenceStage,
     GeneratorStage,
     ImportedNetworkStage,
-    LikelihoodMatchingStage,
     NetworkStage,
-    TokenDistillationStage,
-    VocadtStage,
 )
 from subgraft.pipeline.stages.evaluation import (
     EvaluateStage,
@@ -71,10 +68,7 @@ STAGES: tuple[type[Stage], ...] = (
     NetworkStage,
     ImportedNetworkStage,
     StaticEmbeddingsStage,
-    TokenDistillationStage,
-    AttentionInfluenceStage,
-    LikelihoodMatchingStage,
-    VocadtStage,
+    *(method.learning for method in METHODS.values() if method.learning),
     TransferStage,
     EmbeddingWarmupStage,
     SourceEncoderStage,

@@ -11,11 +11,11 @@ from importlib.resources import files
 from itertools import chain
 from typing import Any, TypeAlias
 
-from subgraft.config.initialiser_registry import INITIALISERS, LEARNINGS
 from subgraft.config.models import DEFAULT_FAMILY, SETTINGS_OF_FAMILY
 from subgraft.config.objectives import CONTINUING_KINDS
 from subgraft.config.tasks import TASKS, reads_labels
 from subgraft.config.yaml_tree import parse
+from subgraft.embeddings.methods.registry import METHODS
 
 PRESETS = ("small", "gpu", "paper")
 
@@ -24,20 +24,24 @@ Groups: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 @cache
 def preset(name: str) -> Groups:
-    """The settings of a preset, by group, from the file of its name in this folder."""
+    """The settings of a preset, by group: the file of its name in this folder, and the trainings of methods."""
     groups: Groups = parse(files(__package__).joinpath(f"{name}.yaml").read_text(encoding="utf-8"), name).data
-    return groups
+    trainings = [method.training for method in METHODS.values() if method.training]
+    return {**groups, **{training.name: training.preset(name) for training in trainings}}
 
 
-def _is_learnt_by(learning: str, system: Mapping[str, Any]) -> bool:
-    """Whether this training learns the embeddings of a system, which is not validated yet."""
-    initialiser = system.get("initialiser")
-    return any(name == initialiser and facts.learning == learning for name, facts in INITIALISERS.items())
+def _has_initialiser(name: str, system: Mapping[str, Any]) -> bool:
+    """Whether a system, which is not validated yet, has this initialiser."""
+    return system.get("initialiser") == name
 
 
 # Groups that only some systems need: the trainings of learnt embeddings, of embedding warmup and of several tasks.
 _ONLY_FOR: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
-    **{facts.training: partial(_is_learnt_by, learning) for learning, facts in LEARNINGS.items()},
+    **{
+        method.training.name: partial(_has_initialiser, name)
+        for name, method in METHODS.items()
+        if method.learning and method.training
+    },
     "embedding_warmup_training": lambda system: bool(system.get("embedding_warmup")),
     "multitask_training": lambda system: bool(system.get("multitask")),
 }

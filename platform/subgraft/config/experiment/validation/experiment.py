@@ -27,12 +27,12 @@ from subgraft.config.experiment.validation.upstream import (
     require_trainable_model,
     require_upstream_text,
 )
-from subgraft.config.initialiser_registry import LEARNINGS, initialiser_info, names_with
 from subgraft.config.models import families_for, is_decoder_alone
 from subgraft.config.synthetic import TextUse
 from subgraft.config.task_objectives import ChatSettings
 from subgraft.config.tasks import TASKS, tasks_with
 from subgraft.config.training import ROWS_IN_PARTS
+from subgraft.embeddings.methods.registry import method_spec, names_with
 
 # Rules between the settings of new embeddings and the rest of an experiment.
 
@@ -40,7 +40,7 @@ from subgraft.config.training import ROWS_IN_PARTS
 def require_width_of_table(experiment: Comparison) -> None:
     """Static embeddings must be as wide as the model's; a checkpoint's width is only known once it is loaded."""
     width = experiment.static_embeddings.dimensions
-    unmapped = [system.name for system in experiment.systems if initialiser_info(system.initialiser).unmapped]
+    unmapped = [system.name for system in experiment.systems if method_spec(system.initialiser).unmapped]
     if unmapped and experiment.upstream.checkpoint is None and width not in (None, experiment.model.width_of_rows):
         raise ValueError(
             f"system {unmapped[0]} takes static embeddings as they are: static_embeddings.dimensions is {width}, "
@@ -56,12 +56,11 @@ def require_trainable_network(experiment: Comparison) -> None:
 
 def require_learnable_rows(experiment: Comparison) -> None:
     """Learnt embeddings need the settings of their training, and sides that it supports."""
-    for name in filter(experiment.learns, LEARNINGS):
-        facts = LEARNINGS[name]
-        if getattr(experiment, facts.training) is None:
-            raise ValueError(f"systems of {name} need {facts.training}")
-        if facts.decoder_alone and experiment.sides != ("decoder",):
-            raise ValueError(f"{name} learns what a decoder predicts: its systems need `sides: [decoder]`")
+    for method in experiment.learned:
+        stage = experiment.learning_stage(method)
+        if stage.decoder_alone and experiment.sides != ("decoder",):
+            raise ValueError(f"{method.name} learns what a decoder predicts: its systems need `sides: [decoder]`")
+        stage.require(translates=experiment.upstream.translates)
 
 
 def require_layer(experiment: Comparison) -> None:
@@ -71,17 +70,6 @@ def require_layer(experiment: Comparison) -> None:
         for name, layer in experiment.distilled_layers.items():
             if layer > depth:
                 raise ValueError(f"{name} {layer} is beyond the {depth} layers of a side")
-
-
-def require_self_translations(experiment: Comparison) -> None:
-    """Only a model pretrained to translate can translate before it is finetuned."""
-    if not experiment.learns("likelihood-matching"):
-        return
-    if experiment.likelihood_matching.text == "own-translations" and not experiment.upstream.translates:
-        raise ValueError(
-            "likelihood_matching.text own-translations needs a model that can translate before it is finetuned: "
-            "translation must be among upstream.objectives"
-        )
 
 
 # Rules for systems that read domain text in addition to pairs. Each check raises ValueError.
@@ -247,7 +235,7 @@ def _require_continuable(experiment: Comparison, kinds: Sequence[str]) -> None:
         raise ValueError(f"evaluation.metrics compare outputs with references, which {task} does not have")
     if experiment.search is not None and set(experiment.search.objectives) != {"dev_bits_per_character"}:
         raise ValueError(f"search.objectives: a search of {task} measures only dev_bits_per_character")
-    if learnt := [system.name for system in experiment.systems if initialiser_info(system.initialiser).learning]:
+    if learnt := [system.name for system in experiment.systems if method_spec(system.initialiser).learning]:
         raise ValueError(f"system {learnt[0]} learns its rows on pairs, which {task} does not have")
 
 
@@ -325,10 +313,10 @@ def require_measurable(experiment: Comparison) -> None:
             "evaluation.upstream_sentences translates the upstream corpus: a model that was pretrained otherwise "
             "cannot translate before it is finetuned, so translation must be among upstream.objectives"
         )
-    learnt = {None, *names_with("learning")}
-    if experiment.intrinsic is not None and all(system.initialiser in learnt for system in experiment.systems):
+    learnt = names_with("learning")
+    if experiment.intrinsic is not None and all(system.initialiser in {None, *learnt} for system in experiment.systems):
         raise ValueError(
-            f"intrinsic measures systems with an initialiser other than {', '.join(LEARNINGS)}: there is none"
+            f"intrinsic measures systems with an initialiser other than {', '.join(learnt)}: there is none"
         )
 
 
@@ -373,7 +361,6 @@ CHECKS = (
     require_trainable_network,
     require_learnable_rows,
     require_layer,
-    require_self_translations,
     require_text_to_read,
     require_unsupervised,
 )

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 from subgraft.config.experiment.comparison import Comparison
 from subgraft.config.experiment.systems import System
-from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.multitask import OWN, FurtherTask
 from subgraft.config.objectives import CONTINUING_KINDS
 from subgraft.config.task_objectives import LabelSettings
 from subgraft.config.tasks import TASKS, TaskName, reads_labels
+from subgraft.embeddings.methods.registry import method_spec
 
 
 def require_settings_of_labels(experiment: Comparison) -> None:
@@ -52,7 +52,7 @@ def require_settings_of_labels(experiment: Comparison) -> None:
         }
         if unsupported := [name for name, is_set in settings.items() if is_set]:
             raise ValueError(f"system {system.name}: {unsupported[0]} is not for {task}, which trains a new head too")
-        if initialiser_info(system.initialiser).learning:
+        if method_spec(system.initialiser).learning:
             raise ValueError(f"system {system.name} learns its rows on pairs of texts, which {task} does not have")
     if experiment.languages.source != experiment.languages.target and not experiment.finetuned_on.needs_pairs:
         raise ValueError(f"{task} reads text in one language: source and target must be the same")

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from subgraft.config.experiment.comparison import Comparison
 from subgraft.config.experiment.systems import System
-from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.tasks import TASKS, tasks_with
+from subgraft.embeddings.methods.registry import method_spec
 
 
 def require_directions(experiment: Comparison) -> None:
@@ -75,7 +75,7 @@ def _require_directions_of(system: System, experiment: Comparison) -> None:
         "text": system.text,
         "embedding_warmup": system.embedding_warmup,
         "source_encoder": system.source_encoder,
-        f"initialiser: {system.initialiser}": initialiser_info(system.initialiser).learning,
+        f"initialiser: {system.initialiser}": method_spec(system.initialiser).learning,
     }
     if unsupported := [name for name, is_set in settings.items() if is_set]:
         raise ValueError(

@@ -12,9 +12,9 @@ from subgraft.config.settings_base import SideName
 from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.initialisers.distilled_rows import DistilledRows, origin
 from subgraft.embeddings.learned_rows.vocadt_loss import VocadtLoss
+from subgraft.embeddings.methods.vocadt import VOCADT, VocadtStage
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
-from subgraft.pipeline.stages.embeddings import VocadtStage
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
@@ -24,8 +24,6 @@ from subgraft.training.progress import Selection
 from subgraft.training.rare_rows import count_tokens
 from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
 from subgraft.training.stage import Inputs, Summary
-
-METHOD = "vocadt"
 
 
 def run(stage: VocadtStage, inputs: Inputs, out: Path, context: Context) -> Summary:
@@ -95,4 +93,4 @@ def _save(module: VocadtLoss, name: SideName, target: Tokenizer, row_origin: tup
     rows = adapter.rows()
     if name == "decoder":
         others = {part: table for part, table in rows.items() if part != "input"}
-    DistilledRows(target, adapter.tokens.cpu(), rows["input"], *row_origin, METHOD, others).save(out)
+    DistilledRows(target, adapter.tokens.cpu(), rows["input"], *row_origin, VOCADT.name, others).save(out)

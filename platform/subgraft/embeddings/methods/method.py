@@ -1,0 +1,123 @@
+"""What a method of new embeddings declares. A module of methods loads no torch: what makes rows imports it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from subgraft.config.corpora import Languages
+from subgraft.config.settings_base import SideName, StaticAlgorithm
+from subgraft.training.stage import TrainedStage
+
+if TYPE_CHECKING:
+    from subgraft.embeddings.initialisers.new_rows import NewRows, Request
+
+GeneratorName = Literal["avg", "att", "patt", "network"]
+TrainedGenerator = Literal["att", "patt", "network"]
+StartName = Literal["mean", "avg", "att", "patt"]
+
+
+class LearningStage(TrainedStage):
+    """Base of the steps that learn rows from the pairs of the input `corpus`, with the model frozen.
+
+    An experiment's step has those of its settings that a subclass has as fields (`Comparison.learning_stage`).
+
+    Attributes:
+        settings_field: The name of the field with the method's own settings, if it has any.
+        decoder_alone: Whether it only trains a decoder's rows.
+    """
+
+    frozen_model: ClassVar[bool] = True
+    settings_field: ClassVar[str] = ""
+    decoder_alone: ClassVar[bool] = False
+
+    languages: Languages
+
+    @property
+    def sides_with_text(self) -> tuple[SideName, ...]:
+        """The sides that also read monolingual text: the encoder an input `text`, the decoder pairs, `synthetic`."""
+        return ()
+
+    def require(self, *, translates: bool) -> None:
+        """Raise ValueError, with the setting to change, for a model that cannot have it.
+
+        translates: whether the model can translate before it is finetuned.
+        """
+
+
+# In each preset, for the trainings of all methods.
+_PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "small": {"batch_size": 4000, "warmup_steps": 20, "label_smoothing": 0.0, "precision": "auto"},
+    "gpu": {"batch_size": 8000, "warmup_steps": 50, "label_smoothing": 0.0, "precision": "bf16"},
+    "paper": {"batch_size": 8000, "warmup_steps": 200, "label_smoothing": 0.0, "precision": "bf16"},
+}
+
+
+@dataclass(frozen=True)
+class TrainingGroup:
+    """The settings of a method's training: their name in an experiment, and their own values in each preset."""
+
+    name: str
+    small: Mapping[str, Any]
+    gpu: Mapping[str, Any]
+    paper: Mapping[str, Any]
+
+    def preset(self, name: str) -> dict[str, Any]:
+        """All values in a preset."""
+        return {**_PRESETS[name], **getattr(self, name)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodSpec:
+    """A method of new embeddings: an initialiser.
+
+    Attributes:
+        name: In configurations.
+        start: How a new token's embedding starts, in docs/guide.md.
+        source: Who published it, in docs/guide.md.
+        rows: The function that makes rows; None: a step has learned them.
+        training: Of its generator, or of its rows.
+        learning: The step that learns its rows, which the transfer reads.
+        mixes: Whether every new row is a mixture of upstream rows, so that it can stay tied to them.
+        generator: The kind of generator that makes the rows.
+        trained: The same, if the generator is trained.
+        static: The algorithm of the static embeddings that it needs.
+        unmapped: Whether the static embeddings are the rows themselves, so that their widths must be equal.
+        donor: Whether rows are mapped from a second model that has the new tokens.
+        seeded: Whether rows depend on a seed.
+        random: Whether rows depend only on the seed and on the shape of the tables.
+    """
+
+    name: str
+    start: str
+    source: str
+    rows: Callable[[Request], NewRows] | None = None
+    training: TrainingGroup | None = None
+    learning: type[LearningStage] | None = None
+    mixes: bool = False
+    generator: GeneratorName | None = None
+    trained: TrainedGenerator | None = None
+    static: StaticAlgorithm | None = None
+    unmapped: bool = False
+    donor: bool = False
+    seeded: bool = False
+    random: bool = False
+
+    @property
+    def has_start(self) -> bool:
+        """Whether its training starts from the rows of another method."""
+        return self.learning is not None and "starts_from" in self.learning.model_fields
+
+    @property
+    def group(self) -> str:
+        """The name of its settings in an experiment, apart from those of its training."""
+        return self.name.replace("-", "_")
+
+    def new_rows(self, request: Request) -> NewRows:
+        """The rows of new tokens. Raises UserError if an input is missing, or is another model's."""
+        if self.rows is not None:
+            return self.rows(request)
+        from subgraft.embeddings.initialisers.distilled_rows import take_distilled
+
+        return take_distilled(request, self.name)

@@ -1,0 +1,90 @@
+"""AVG, ATT and PATT (Liu et al. 2021): rows mixed from a token's similar tokens; docs/design.md has the method."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from subgraft.base.errors import UserError
+from subgraft.embeddings.methods.method import MethodSpec, TrainingGroup
+
+if TYPE_CHECKING:
+    from subgraft.embeddings.generators.generator import Generator, GeneratorKind
+    from subgraft.embeddings.initialisers.new_rows import NewRows, Request
+
+
+def mix_similar(request: Request, kind: GeneratorKind) -> NewRows:
+    """The generator's mixture of each token's similar tokens.
+
+    Raises UserError if the generator is missing, of another kind, or was trained for another model.
+    """
+    import numpy as np
+    import torch
+
+    from subgraft.embeddings.generators.generator import RaggedSimilar
+    from subgraft.embeddings.initialisers.new_rows import MixingMatrix, mix_rows
+    from subgraft.subwords.similar_tokens.finder import SimilarTokenFinder
+
+    generator, max_similar = _generator(request, kind)
+    matches = SimilarTokenFinder(request.source, max_similar).find(request.entries)
+    # The tokens that are not text come last, as rows without similar tokens.
+    offsets = np.append(matches.offsets, np.full(request.others, matches.offsets[-1]))
+    similar = RaggedSimilar.from_numpy(replace(matches, offsets=offsets), request.source.ordinary_ids)
+    with torch.no_grad():
+        weights = generator.mixing_weights(request.side.input.weight.float(), similar).float()
+    matrix = MixingMatrix(similar.offsets, similar.token_ids, weights, similar.ordinary)
+    return mix_rows(request.side, matrix, matches.fallback_counts())
+
+
+def _generator(request: Request, kind: GeneratorKind) -> tuple[Generator, int]:
+    from subgraft.embeddings.generators.generator import Generator, check_origin, load_generator, require_kind
+
+    table = request.side.input.weight
+    if kind == "avg":
+        if request.generator is not None:
+            raise UserError("avg has nothing to train, so it takes no generator", where=str(request.generator))
+        return Generator("avg", table.shape[1]), request.max_similar
+    if request.generator is None:
+        raise UserError(f"{kind} needs a trained generator", hint="Give its directory, or use avg.")
+    require_kind(request.generator, request.side.name, kind)
+    generator, origin = load_generator(request.generator, request.side.name)
+    if not request.origin_checked:
+        check_origin(origin, table, request.source.fingerprint, str(request.generator))
+    return generator, origin.max_similar
+
+
+_TRAINING = TrainingGroup(
+    "generator_training",
+    small={"max_steps": 300, "learning_rate": 0.01},
+    gpu={"max_steps": 1500, "learning_rate": 0.01},
+    paper={"max_steps": 2000, "learning_rate": 5e-4},
+)
+AVG = MethodSpec(
+    name="avg",
+    start="the mean of its similar tokens: those pieces, and longer old tokens that contain it",
+    source="Liu et al. 2021, eq. 1",
+    rows=partial(mix_similar, kind="avg"),
+    mixes=True,
+    generator="avg",
+)
+ATT = MethodSpec(
+    name="att",
+    start="the same tokens, weighted by trained attention",
+    source="Liu et al. 2021, eq. 2",
+    rows=partial(mix_similar, kind="att"),
+    mixes=True,
+    generator="att",
+    trained="att",
+    training=_TRAINING,
+)
+PATT = MethodSpec(
+    name="patt",
+    start="attention that knows how each relates to it (prefix, infix, suffix; shorter or longer)",
+    source="Liu et al. 2021, eq. 3",
+    rows=partial(mix_similar, kind="patt"),
+    mixes=True,
+    generator="patt",
+    trained="patt",
+    training=_TRAINING,
+)
