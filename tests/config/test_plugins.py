@@ -88,6 +88,22 @@ def test_recipes_name_the_package_with_its_version(package: Path, tmp_path: Path
     assert plain == _recipes(tmp_path, config), "that a package is installed changes nothing"
 
 
+def test_a_method_of_a_package_has_the_properties_that_it_declares(
+    package: Path, tmp_path: Path, repository: Path
+) -> None:
+    """Its rows do not depend on the seed, so that all seeds share one transfer; of a function nothing is known."""
+    config = repository / "configs" / "quickstart.yaml"
+    names = "; print([steps.transfer.name for steps in pipeline.systems])"
+    for method, transfers in (("declared", "['transfer own', 'transfer own']"), ("constant", "seed 2']")):
+        system = OWN[1].replace("initialiser: constant", f"initialiser: {method}")
+        ended = with_package(package, "-c", CHECK.rstrip() + names, str(config), system)
+        assert ended.returncode == 0 and transfers in ended.stdout and "ownpackage 1.2" in ended.stdout, ended.stderr
+    refused = OWN[1].replace("initialiser: constant", "initialiser: undeclared")
+    ended = with_package(package, "-m", "subgraft", "plan", str(config), refused)
+    assert ended.returncode == 2 and "undeclared of ownpackage 1.2" in ended.stderr, ended.stderr
+    assert "MethodSpec with rows" in ended.stderr and "Traceback" not in ended.stderr
+
+
 def test_names_that_nobody_offers_are_one_message_each(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = str(repository / "configs" / "quickstart.yaml")
     assert main(["plan", config, OWN[0], OWN[1].replace("constant", "menu")]) == 2

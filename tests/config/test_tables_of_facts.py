@@ -12,21 +12,19 @@ from subgraft.config.experiment.comparison import Comparison
 from subgraft.config.experiment.presets import PRESETS, preset, with_preset
 from subgraft.config.tasks import TASKS, TaskName, tasks_with
 from subgraft.config.training import TrainingSettings
-from subgraft.embeddings.methods.method import GeneratorName, StartName, TrainedGenerator
+from subgraft.embeddings.methods.method import StartName
 from subgraft.embeddings.methods.registry import METHODS, method_spec, names_with
 from subgraft.evaluation.metrics.scores import METRICS
 
 
 def test_names_of_methods_in_types_are_those_of_the_table() -> None:
     assert get_args(StartName) == tuple(names_with("mixes"))
-    assert get_args(GeneratorName) == tuple(names_with("generator"))
-    assert get_args(TrainedGenerator) == tuple(names_with("trained"))
 
 
 def test_facts_agree_with_one_another() -> None:
     for facts in METHODS.values():
-        assert facts.trained in (None, facts.generator)
-        assert facts.mixes or facts.generator in (None, facts.trained)
+        assert facts.generator or not facts.trains
+        assert facts.mixes or facts.trains or not facts.generator
         assert facts.static or not facts.unmapped
         assert (facts.learning is None) != (facts.rows is None), "a function makes the rows, or a step learns them"
         assert (facts.training is None) == (facts.learning is None and facts.trained is None)

@@ -49,7 +49,7 @@ from several_tasks import Several
 from several_tasks import settings as finetuning
 from subgraft.config.conditioning import ConditioningSettings
 from subgraft.config.corpora import Languages
-from subgraft.config.initialisers import NetworkSettings, ResegmentationSettings
+from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.config.models import GPT2Settings
 from subgraft.config.objectives import MaskedSettings
 from subgraft.config.training import FinetuneSettings, NearestTargets, TrainingSettings
@@ -58,6 +58,7 @@ from subgraft.embeddings.generators.generator import Generator
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.network import Network, NetworkShape
 from subgraft.embeddings.generators.simulation import GeneratorBatch, Simulator
+from subgraft.embeddings.methods.network import NetworkSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.conditioning.sources import FeatureSource

@@ -11,6 +11,7 @@ MODULE = '''
 import torch
 
 from subgraft.embeddings.initialisers.new_rows import NewRows
+from subgraft.embeddings.methods.method import MethodSpec
 
 
 def length_ratio(sources, hypotheses, references, language):
@@ -31,6 +32,10 @@ def constant_rows(request):
     bias = None if request.side.bias is None else torch.zeros(count)
     output = None if request.side.output is None or request.side.tied else rows.clone()
     return NewRows(rows, output, bias, {})
+
+
+CONSTANT = MethodSpec(name="constant", start="the same small row", source="this package", rows=constant_rows)
+NOT_A_METHOD = constant_rows
 '''
 ENTRY_POINTS = """
 [subgraft.metrics]
@@ -40,6 +45,10 @@ absent = ownpackage:nothing_of_this_name
 
 [subgraft.initialisers]
 constant = ownpackage:constant_rows
+
+[subgraft.methods]
+declared = ownpackage:CONSTANT
+undeclared = ownpackage:NOT_A_METHOD
 """
 
 

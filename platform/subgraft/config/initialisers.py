@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.base.limits import MAX_LAYERS, MAX_WIDTH
+from subgraft.base.limits import MAX_WIDTH
 from subgraft.config.settings_base import Count, Seed, Settings, Share
 
 MATCH_RATE = 0.25
@@ -41,53 +41,6 @@ class ResegmentationSettings(Settings):
         ]
         if self.match and ignored:
             raise ValueError(f"with match: downstream nothing is merged or split: leave out {', '.join(ignored)}")
-        return self
-
-
-class GeneratorSettings(Settings):
-    """Settings of generators that all systems share; the kind and kd_weight are the system's.
-
-    max_similar: the maximum number of similar tokens that a new embedding is mixed from.
-    literal_equation: whether to divide by the number of similar tokens once more, as equations 2 and 3 are printed.
-    distillation_position: where a decoder's states are compared: where a token is read, or predicted.
-    resegmentation: how new tokens are simulated.
-    negatives: the simulated tokens in the decoder's softmax: of the sentence, or of all sentences computed together.
-    initial_weights: zero, by which attention starts as avg; or normal, drawn from N(0, 1).
-    """
-
-    max_similar: Count = 10
-    literal_equation: bool = False
-    distillation_position: Literal["input", "prediction"] = "input"
-    resegmentation: ResegmentationSettings = ResegmentationSettings()
-    negatives: Negatives = "sentence"
-    initial_weights: Literal["zero", "normal"] = "zero"
-
-
-class NetworkSettings(Settings):
-    """A generator with capacity: a network over a token's pieces, trained on pseudo-domains of the upstream text.
-
-    width: the size of its hidden states.
-    layers: the number of Transformer layers.
-    domains: pseudo-domains, each with a vocabulary of its own.
-    sentences: upstream sentences of a pseudo-domain.
-    vocabulary_size: range of the size of a pseudo-domain's vocabulary, relative to the upstream one.
-    negatives: sampled tokens in the softmax: new tokens of the pseudo-domain that are not in the batch.
-    trained: the directory of a network that `subgraft generator train` made for this model.
-    """
-
-    width: Annotated[int, Field(ge=4, le=MAX_WIDTH, multiple_of=4)] = 256
-    layers: Annotated[int, Field(ge=1, le=MAX_LAYERS)] = 2
-    domains: Count = 16
-    sentences: Count = 8000
-    vocabulary_size: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]] = (0.6, 1.5)
-    negatives: Annotated[int, Field(ge=0, le=1_000_000)] = 1000
-    trained: str | None = None
-
-    @model_validator(mode="after")
-    def _bounds_ordered(self) -> NetworkSettings:
-        low, high = self.vocabulary_size
-        if low > high:
-            raise ValueError(f"vocabulary_size must increase, and {low} is above {high}")
         return self
 
 

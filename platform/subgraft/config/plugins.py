@@ -18,9 +18,11 @@ from pydantic_core import PydanticCustomError
 
 from subgraft.base.errors import UserError
 
-Group = Literal["subgraft.metrics", "subgraft.initialisers", "subgraft.families"]
+Group = Literal["subgraft.metrics", "subgraft.initialisers", "subgraft.methods", "subgraft.families"]
 METRICS: Group = "subgraft.metrics"
+# Functions, of which nothing is known before they are called; and entries with properties, as Subgraft's own.
 INITIALISERS: Group = "subgraft.initialisers"
+METHODS: Group = "subgraft.methods"
 FAMILIES: Group = "subgraft.families"
 
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from subgraft.config.corpora import Languages
-from subgraft.config.initialisers import NetworkSettings
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.domain_simulation import DomainSimulator, PseudoDomains
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.network import Network, NetworkShape
+from subgraft.embeddings.methods.network import NetworkSettings
 from subgraft.modeling.sides import decoder_states_from_memory, encoder_states, input_scale, side
 from subgraft.subwords.vocabulary.alignment import NEW
 from subgraft.training.objectives.embedding_view import IGNORED

@@ -13,11 +13,6 @@ from subgraft.config.domains import DownstreamSettings, UpstreamSettings
 from subgraft.config.evaluation import EvaluationSettings, IntrinsicSettings
 from subgraft.config.experiment.search import SearchSettings
 from subgraft.config.experiment.systems import System
-from subgraft.config.initialisers import (
-    GeneratorSettings,
-    NetworkSettings,
-    StaticEmbeddingSettings,
-)
 from subgraft.config.models import ModelSettings
 from subgraft.config.multitask import FurtherTask, MultitaskSettings, MultitaskTrainingSettings
 from subgraft.config.runtime import Runtime
@@ -36,7 +31,7 @@ from subgraft.config.task_objectives import (
 from subgraft.config.tasks import TASKS, TaskName, labelled_by
 from subgraft.config.training import EmbeddingWarmupSettings, FinetuneSettings, PretrainSettings, TrainingSettings
 from subgraft.config.vocabularies import JointVocabularySettings
-from subgraft.embeddings.methods.method import LearningStage, MethodSpec, StartName
+from subgraft.embeddings.methods.method import AnyGeneratorStage, LearningStage, MethodSpec, StartName
 from subgraft.embeddings.methods.registry import METHODS, MethodGroups, method_spec
 
 
@@ -66,11 +61,6 @@ class ModelsAndData(Settings):
     joint_vocabulary: for systems with `pretraining: joint-vocabulary`.
     model: the architecture of a model that is pretrained here.
     pretrain: the training of the upstream model.
-    generator: settings of generators, shared by all systems.
-    generator_training: the training of a generator.
-    network: for systems of `network`.
-    network_training: the training of a network; required if there is such a system.
-    static_embeddings: for initialisers that need static vectors of the new tokens.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
@@ -92,11 +82,6 @@ class ModelsAndData(Settings):
     joint_vocabulary: JointVocabularySettings = JointVocabularySettings()
     model: ModelSettings
     pretrain: PretrainSettings
-    generator: GeneratorSettings = GeneratorSettings()
-    generator_training: TrainingSettings
-    network: NetworkSettings = NetworkSettings()
-    network_training: TrainingSettings | None = None
-    static_embeddings: StaticEmbeddingSettings = StaticEmbeddingSettings()
 
 
 class Comparison(MethodGroups, ModelsAndData):
@@ -189,13 +174,10 @@ class Comparison(MethodGroups, ModelsAndData):
     def longest_after_pretraining(self) -> int:
         """The maximum sequence length, in tokens, over the trainings after pretraining that some system needs."""
         systems = self.systems
+        methods = [method_spec(name) for system in systems for name in (system.initialiser, system.starts_from)]
         trainings: list[TrainingSettings | None] = [
             self.finetune,
-            *(getattr(self, method.training.name) for method in self.learned if method.training),
-            self.network_training if any(system.trains_network for system in systems) else None,
-            self.generator_training
-            if any(system.generator and not system.trains_network for system in systems)
-            else None,
+            *(getattr(self, method.training.name) for method in methods if method.training),
             self.embedding_warmup_training if any(system.embedding_warmup for system in systems) else None,
             self.multitask_training if any(system.multitask for system in systems) else None,
         ]
@@ -251,14 +233,32 @@ class Comparison(MethodGroups, ModelsAndData):
         assert stage is not None and training is not None
         if (settings := getattr(self, training.name)) is None:
             raise ValueError(f"systems of {method.name} need {training.name}")
-        values = {
-            "languages": self.languages,
-            "sides": self.sides,
-            "training": settings,
-            "seed": self.upstream.seed,
-            "starts_from": starts_from or "mean",
-            "max_similar": self.generator.max_similar,
-            "max_train_examples": self.finetune.max_train_examples,
-            stage.settings_field: getattr(self, method.group, None),
-        }
-        return stage(**{name: value for name, value in values.items() if name in stage.model_fields})
+        return stage.of(
+            languages=self.languages,
+            sides=self.sides,
+            training=settings,
+            seed=self.upstream.seed,
+            starts_from=starts_from or "mean",
+            max_similar=self.generator.max_similar,
+            max_train_examples=self.finetune.max_train_examples,
+            **{stage.settings_field: getattr(self, method.group, None)},
+        )
+
+    def generator_stage(self, system: System) -> AnyGeneratorStage:
+        """The step that trains the generator of a system that has one."""
+        method = method_spec(system.starts_from or system.initialiser)
+        assert method.trains is not None and method.training is not None
+        training: TrainingSettings = getattr(self, method.training.name)
+        steps = {"max_steps": system.generator_steps} if system.generator_steps else {}
+        return method.trains.of(
+            objectives=self.upstream.objectives,
+            languages=self.upstream_languages,
+            sides=self.sides,
+            one_vocabulary=self.downstream.shared,
+            kind=method.trained,
+            kd_weight=system.kd_weight or 0.0,
+            generator=self.generator,
+            network=self.network,
+            training=training.model_copy(update=steps),
+            seed=self.upstream.seed,
+        )

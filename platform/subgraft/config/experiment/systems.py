@@ -15,7 +15,7 @@ from subgraft.config.multitask import MultitaskUse
 from subgraft.config.settings_base import UNSET, Count, Settings, VocabularyMode
 from subgraft.config.synthetic import Rounds, TextUse
 from subgraft.config.training import AdapterSettings, FinetuneSettings, RareTokenSettings, TrainName
-from subgraft.embeddings.methods.method import StartName, TrainedGenerator
+from subgraft.embeddings.methods.method import StartName
 from subgraft.embeddings.methods.registry import AnyInitialiser, method_spec, names_with
 
 PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vocabulary", "none"]
@@ -131,7 +131,7 @@ class System(Settings):
     head: HeadSettings | None = None
 
     @property
-    def generator(self) -> TrainedGenerator | None:
+    def generator(self) -> str | None:
         """The kind of the trained generator that the system needs, if any."""
         return method_spec(self.initialiser if self.starts_from is None else self.starts_from).trained
 

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from subgraft.config.initialisers import NetworkSettings
 from subgraft.config.settings_base import VocabularyKind
 from subgraft.embeddings.generators.network import TokenPieces, commonness
 from subgraft.embeddings.generators.resegment import (
@@ -23,6 +22,7 @@ from subgraft.embeddings.generators.resegment import (
     unchanged,
 )
 from subgraft.embeddings.generators.simulation import GeneratorBatch, SimulatedBatches
+from subgraft.embeddings.methods.network import NetworkSettings
 from subgraft.subwords.vocabulary.alignment import NEW, align
 from subgraft.subwords.vocabulary.entry import Mark
 from subgraft.subwords.vocabulary.learn import learn

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from subgraft.config.initialisers import StaticEmbeddingSettings
+from subgraft.config.settings_base import Settings
 from subgraft.embeddings.methods.method import MethodSpec
 
 if TYPE_CHECKING:
     from subgraft.embeddings.initialisers.new_rows import NewRows, Request
+
+
+class StaticGroups(Settings):
+    """static_embeddings: for initialisers that need static vectors of the new tokens."""
+
+    static_embeddings: StaticEmbeddingSettings = StaticEmbeddingSettings()
 
 
 def _mean(request: Request) -> NewRows:

@@ -4,35 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from subgraft.config.corpora import Languages
+from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.settings_base import SideName, StaticAlgorithm
 from subgraft.training.stage import TrainedStage
 
 if TYPE_CHECKING:
     from subgraft.embeddings.initialisers.new_rows import NewRows, Request
 
-GeneratorName = Literal["avg", "att", "patt", "network"]
-TrainedGenerator = Literal["att", "patt", "network"]
 StartName = Literal["mean", "avg", "att", "patt"]
 
 
-class LearningStage(TrainedStage):
-    """Base of the steps that learn rows from the pairs of the input `corpus`, with the model frozen.
+class MethodStage(TrainedStage):
+    """Base of the steps that train what a method needs, with the model frozen."""
 
-    An experiment's step has those of its settings that a subclass has as fields (`Comparison.learning_stage`).
+    frozen_model: ClassVar[bool] = True
+
+    languages: Languages
+
+    @classmethod
+    def of(cls, **settings: Any) -> Self:
+        """The stage with those of an experiment's settings that it has as fields."""
+        return cls(**{name: value for name, value in settings.items() if name in cls.model_fields})
+
+
+class LearningStage(MethodStage):
+    """Base of the steps that learn rows from the pairs of the input `corpus`; `Comparison.learning_stage` fills fields.
 
     Attributes:
         settings_field: The name of the field with the method's own settings, if it has any.
         decoder_alone: Whether it only trains a decoder's rows.
     """
 
-    frozen_model: ClassVar[bool] = True
     settings_field: ClassVar[str] = ""
     decoder_alone: ClassVar[bool] = False
-
-    languages: Languages
 
     @property
     def sides_with_text(self) -> tuple[SideName, ...]:
@@ -44,6 +51,28 @@ class LearningStage(TrainedStage):
 
         translates: whether the model can translate before it is finetuned.
         """
+
+
+class AnyGeneratorStage(MethodStage):
+    """Base of the trainings of generators; `objectives` are those of the model's pretraining.
+
+    With `one_vocabulary` both sides get the same new vocabulary. A model that shares its embeddings then trains one
+    generator, the decoder's, for both.
+    """
+
+    objectives: tuple[ObjectiveSettings, ...]
+    sides: tuple[SideName, ...]
+    one_vocabulary: bool
+    kd_weight: float
+
+    @property
+    def trained_on(self) -> tuple[ObjectiveSettings, ...]:
+        return self.objectives
+
+    @property
+    def reads_new_vocabulary(self) -> bool:
+        """Whether it depends on the task's vocabularies."""
+        return False
 
 
 # In each preset, for the trainings of all methods.
@@ -80,8 +109,8 @@ class MethodSpec:
         training: Of its generator, or of its rows.
         learning: The step that learns its rows, which the transfer reads.
         mixes: Whether every new row is a mixture of upstream rows, so that it can stay tied to them.
-        generator: The kind of generator that makes the rows.
-        trained: The same, if the generator is trained.
+        generator: Whether a generator makes the rows, trained or not.
+        trains: The step that trains the generator.
         static: The algorithm of the static embeddings that it needs.
         unmapped: Whether the static embeddings are the rows themselves, so that their widths must be equal.
         donor: Whether rows are mapped from a second model that has the new tokens.
@@ -96,13 +125,18 @@ class MethodSpec:
     training: TrainingGroup | None = None
     learning: type[LearningStage] | None = None
     mixes: bool = False
-    generator: GeneratorName | None = None
-    trained: TrainedGenerator | None = None
+    generator: bool = False
+    trains: type[AnyGeneratorStage] | None = None
     static: StaticAlgorithm | None = None
     unmapped: bool = False
     donor: bool = False
     seeded: bool = False
     random: bool = False
+
+    @property
+    def trained(self) -> str | None:
+        """The kind of the trained generator that makes the rows."""
+        return self.name if self.trains else None
 
     @property
     def has_start(self) -> bool:

@@ -5,7 +5,8 @@ To add one: a module like `random.py` or `vocadt.py` and, here, its entry and it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -25,12 +26,13 @@ from subgraft.embeddings.methods.closed_forms import (
     WECHSEL,
     WORD2VEC,
     WORD2VEC_MAPPED,
+    StaticGroups,
 )
 from subgraft.embeddings.methods.likelihood_matching import LIKELIHOOD_MATCHING, LikelihoodMatchingGroups
 from subgraft.embeddings.methods.method import MethodSpec
-from subgraft.embeddings.methods.network import NETWORK
+from subgraft.embeddings.methods.network import NETWORK, NetworkGroups
 from subgraft.embeddings.methods.random import RANDOM, RANDOM_MATCHED
-from subgraft.embeddings.methods.similar_tokens import ATT, AVG, PATT
+from subgraft.embeddings.methods.similar_tokens import ATT, AVG, PATT, GeneratorGroups
 from subgraft.embeddings.methods.token_distillation import TOKEN_DISTILLATION, TokenDistillationGroups
 from subgraft.embeddings.methods.vocadt import VOCADT, VocadtGroups
 
@@ -63,7 +65,15 @@ ENTRIES: tuple[MethodSpec, ...] = (
 METHODS: Mapping[str, MethodSpec] = {method.name: method for method in ENTRIES}
 
 
-class MethodGroups(VocadtGroups, LikelihoodMatchingGroups, AttentionInfluenceGroups, TokenDistillationGroups):
+class MethodGroups(
+    VocadtGroups,
+    LikelihoodMatchingGroups,
+    AttentionInfluenceGroups,
+    TokenDistillationGroups,
+    StaticGroups,
+    NetworkGroups,
+    GeneratorGroups,
+):
     """The groups of settings of all methods; fields are in the reverse order of these classes."""
 
 
@@ -71,7 +81,8 @@ _NO_NEW_ROWS = MethodSpec(name="", start="", source="")
 
 
 def _require_known(name: str) -> str:
-    plugins.require_offered(plugins.INITIALISERS, name, METHODS)
+    group = plugins.METHODS if name in plugins.offered(plugins.METHODS) else plugins.INITIALISERS
+    plugins.require_offered(group, name, METHODS)
     return name
 
 
@@ -90,27 +101,40 @@ def method_spec(initialiser: str | None) -> MethodSpec:
         return _NO_NEW_ROWS
     if (method := METHODS.get(initialiser)) is not None:
         return method
-    if (plugin := plugins.offered(plugins.INITIALISERS).get(initialiser)) is not None:
+    methods, functions = plugins.offered(plugins.METHODS), plugins.offered(plugins.INITIALISERS)
+    if (plugin := methods.get(initialiser)) is not None:
+        return _offered_method(plugin)
+    if (plugin := functions.get(initialiser)) is not None:
         # Its rows may depend on the seed.
-        return MethodSpec(name=initialiser, start="", source="", rows=partial(_offered_rows, plugin), seeded=True)
-    known = ", ".join([*METHODS, *plugins.offered(plugins.INITIALISERS)])
-    raise UserError(f"unknown method {initialiser!r}", hint=f"Choose among {known}.")
+        return MethodSpec(name=initialiser, start="", source="", rows=partial(_offered_rows, plugin, None), seeded=True)
+    hint = f"Choose among {', '.join([*METHODS, *methods, *functions])}."
+    raise UserError(f"unknown method {initialiser!r}", hint=hint)
 
 
-def _offered_rows(plugin: plugins.Plugin, request: Request) -> NewRows:
+def _offered_method(plugin: plugins.Plugin) -> MethodSpec:
+    """The entry of another package. Raises UserError for one that a step would train: it has no settings here."""
+    method = plugin.load()
+    if not isinstance(method, MethodSpec) or method.rows is None or method.training is not None:
+        message = "a method of another package is a MethodSpec with rows, and without training or learning"
+        raise UserError(message, where=f"{plugin.name} of {plugin.package}")
+    return replace(method, name=plugin.name, rows=partial(_offered_rows, plugin, method.rows))
+
+
+def _offered_rows(plugin: plugins.Plugin, rows: Callable[[Request], NewRows] | None, request: Request) -> NewRows:
     """Rows that another package makes. Raises UserError if they do not fit this request."""
     from subgraft.embeddings.initialisers.new_rows import NewRows
 
-    rows = plugin.load()(request)
+    made = (rows or plugin.load())(request)
     count, width = len(request.entries) + request.others, request.side.input.weight.shape[1]
-    if not isinstance(rows, NewRows) or rows.input.shape != (count, width):
+    if not isinstance(made, NewRows) or made.input.shape != (count, width):
         raise UserError(f"did not return {count} rows of width {width}", where=f"{plugin.name} of {plugin.package}")
-    return rows
+    return made
 
 
 def package_of(initialiser: str) -> str | None:
     """The package and version that offers an initialiser; None for a built-in one."""
-    return plugins.packages(plugins.INITIALISERS, [initialiser]).get(initialiser)
+    groups = (plugins.METHODS, plugins.INITIALISERS)
+    return next((found for group in groups for found in plugins.packages(group, [initialiser]).values()), None)
 
 
 def names_with(property: str) -> list[str]:

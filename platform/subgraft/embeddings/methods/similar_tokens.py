@@ -4,14 +4,75 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from subgraft.base.errors import UserError
-from subgraft.embeddings.methods.method import MethodSpec, TrainingGroup
+from subgraft.config.initialisers import Negatives, ResegmentationSettings
+from subgraft.config.settings_base import Count, Settings
+from subgraft.config.training import TrainingSettings
+from subgraft.embeddings.methods.method import AnyGeneratorStage, MethodSpec, TrainingGroup
+from subgraft.training.stage import ExtraParameters, Inputs, KnownSizes, Summary
 
 if TYPE_CHECKING:
     from subgraft.embeddings.generators.generator import Generator, GeneratorKind
     from subgraft.embeddings.initialisers.new_rows import NewRows, Request
+    from subgraft.training.context import Context
+
+# Rows of a generator's weights: one for all similar tokens, or one for each of the six relations.
+_ROWS = {"att": 1, "patt": 6}
+
+
+class GeneratorSettings(Settings):
+    """Settings of generators that all systems share; the kind and kd_weight are the system's.
+
+    max_similar: the maximum number of similar tokens that a new embedding is mixed from.
+    literal_equation: whether to divide by the number of similar tokens once more, as equations 2 and 3 are printed.
+    distillation_position: where a decoder's states are compared: where a token is read, or predicted.
+    resegmentation: how new tokens are simulated.
+    negatives: the simulated tokens in the decoder's softmax: of the sentence, or of all sentences computed together.
+    initial_weights: zero, by which attention starts as avg; or normal, drawn from N(0, 1).
+    """
+
+    max_similar: Count = 10
+    literal_equation: bool = False
+    distillation_position: Literal["input", "prediction"] = "input"
+    resegmentation: ResegmentationSettings = ResegmentationSettings()
+    negatives: Negatives = "sentence"
+    initial_weights: Literal["zero", "normal"] = "zero"
+
+
+class GeneratorGroups(Settings):
+    """
+    generator: settings of generators, shared by all systems.
+    generator_training: the training of a generator.
+    """
+
+    generator: GeneratorSettings = GeneratorSettings()
+    generator_training: TrainingSettings
+
+
+class GeneratorStage(AnyGeneratorStage):
+    """The training of an ATT or PATT generator."""
+
+    stage_name: ClassVar[str] = "generator"
+    revision: ClassVar[int] = 4
+
+    kind: Literal["att", "patt"]
+    generator: GeneratorSettings
+
+    @property
+    def reads_new_vocabulary(self) -> bool:
+        return self.generator.resegmentation.match is not None
+
+    def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
+        weights = _ROWS[self.kind] * sizes.width
+        return ExtraParameters(held=weights, trained=weights)
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.embeddings.generators.training import train_generator
+
+        return train_generator(self, inputs, out, context)
 
 
 def mix_similar(request: Request, kind: GeneratorKind) -> NewRows:
@@ -66,7 +127,7 @@ AVG = MethodSpec(
     source="Liu et al. 2021, eq. 1",
     rows=partial(mix_similar, kind="avg"),
     mixes=True,
-    generator="avg",
+    generator=True,
 )
 ATT = MethodSpec(
     name="att",
@@ -74,8 +135,8 @@ ATT = MethodSpec(
     source="Liu et al. 2021, eq. 2",
     rows=partial(mix_similar, kind="att"),
     mixes=True,
-    generator="att",
-    trained="att",
+    generator=True,
+    trains=GeneratorStage,
     training=_TRAINING,
 )
 PATT = MethodSpec(
@@ -84,7 +145,7 @@ PATT = MethodSpec(
     source="Liu et al. 2021, eq. 3",
     rows=partial(mix_similar, kind="patt"),
     mixes=True,
-    generator="patt",
-    trained="patt",
+    generator=True,
+    trains=GeneratorStage,
     training=_TRAINING,
 )

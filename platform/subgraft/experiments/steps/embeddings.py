@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import cast
 
 from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
 from subgraft.config.experiment.systems import System
 from subgraft.config.settings_base import SideName, StaticAlgorithm
-from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.methods.method import MethodSpec
+from subgraft.embeddings.methods.network import NETWORK_FILES, ImportedNetworkStage
 from subgraft.embeddings.methods.registry import method_spec, package_of
 from subgraft.experiments.steps.additional_text import AdditionalTextSteps
 from subgraft.experiments.steps.inputs import InputSteps, from_checkpoint
 from subgraft.experiments.steps.vocabularies import VocabularySteps
 from subgraft.modeling.hub import require_model
 from subgraft.orchestration.store.step import Step
-from subgraft.pipeline.stages.embeddings import (
-    NETWORK_FILES,
-    GeneratorStage,
-    ImportedNetworkStage,
-    MixingKind,
-    NetworkStage,
-)
 from subgraft.pipeline.stages.models import TransferStage
 from subgraft.pipeline.stages.vocabularies import StaticEmbeddingsStage
 
@@ -72,44 +64,14 @@ class EmbeddingSteps:
         """The generator that a system needs for its model. Raises UserError if a configured one does not exist."""
         if system.generator is None:
             return None
-        if not system.trains_network:
-            return self._mixing(system, model)
-        directory = self.experiment.network.trained
-        return self._network(system, model) if directory is None else self._imported(directory)
-
-    def _mixing(self, system: System, model: Step) -> Step:
-        experiment = self.experiment
-        stage = GeneratorStage(
-            objectives=experiment.upstream.objectives,
-            languages=experiment.upstream_languages,
-            sides=experiment.sides,
-            one_vocabulary=experiment.downstream.shared,
-            kind=cast(MixingKind, system.generator),  # a network is made elsewhere
-            kd_weight=system.kd_weight or 0.0,
-            generator=experiment.generator,
-            training=_training(experiment.generator_training, system),
-            seed=experiment.upstream.seed,
-        )
+        if system.trains_network and self.experiment.network.trained is not None:
+            return self._imported(self.experiment.network.trained)
+        stage = self.experiment.generator_stage(system)
         inputs = {"model": model, "corpus": self._inputs.upstream_corpus}
-        if experiment.generator.resegmentation.match:
+        if stage.reads_new_vocabulary:
             inputs |= self._vocabulary_inputs(self._vocabularies.of_system(system))
-        return Step(stage, f"generator {system.name}", inputs)
-
-    def _network(self, system: System, model: Step) -> Step:
-        """The network of the model, which is the same for every task."""
-        experiment = self.experiment
-        assert experiment.network_training is not None
-        stage = NetworkStage(
-            objectives=experiment.upstream.objectives,
-            languages=experiment.upstream_languages,
-            sides=experiment.sides,
-            one_vocabulary=experiment.downstream.shared,
-            kd_weight=system.kd_weight or 0.0,
-            network=experiment.network,
-            training=_training(experiment.network_training, system),
-            seed=experiment.upstream.seed,
-        )
-        return Step(stage, "network", {"model": model, "corpus": self._inputs.upstream_corpus})
+        # A network is the same for every task.
+        return Step(stage, "network" if system.trains_network else f"generator {system.name}", inputs)
 
     def _imported(self, path: str) -> Step:
         """A previously trained network, imported into the store."""
@@ -172,8 +134,3 @@ class EmbeddingSteps:
     def _vocabulary_inputs(self, vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
         """Vocabularies as inputs of a step."""
         return {f"vocabulary/{side}": vocabularies[side] for side in self.experiment.sides}
-
-
-def _training(training: TrainingSettings, system: System) -> TrainingSettings:
-    """The generator's training, with the number of steps that the system configures, if any."""
-    return training.model_copy(update={"max_steps": system.generator_steps}) if system.generator_steps else training

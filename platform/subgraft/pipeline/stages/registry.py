@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from subgraft.embeddings.methods.network import ImportedNetworkStage
 from subgraft.embeddings.methods.registry import METHODS
 from subgraft.pipeline.stages.allocations import (
     AllocationReportStage,
@@ -11,11 +12,6 @@ from subgraft.pipeline.stages.allocations import (
     JointVocabularyStage,
 )
 from subgraft.pipeline.stages.corpora import BackTranslatedStage, CopiedStage, CorpusStage, ReversedStage, TextStage
-from subgraft.pipeline.stages.embeddings import (
-    GeneratorStage,
-    ImportedNetworkStage,
-    NetworkStage,
-)
 from subgraft.pipeline.stages.evaluation import (
     EvaluateStage,
     IntrinsicStage,
@@ -64,8 +60,7 @@ STAGES: tuple[type[Stage], ...] = (
     PretrainStage,
     SavedWeightsStage,
     AssembleStage,
-    GeneratorStage,
-    NetworkStage,
+    *dict.fromkeys(method.trains for method in METHODS.values() if method.trains),
     ImportedNetworkStage,
     StaticEmbeddingsStage,
     *(method.learning for method in METHODS.values() if method.learning),

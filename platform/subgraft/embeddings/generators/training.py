@@ -18,10 +18,11 @@ from subgraft.embeddings.generators.generator import Generator, GeneratorOrigin,
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.network import Network, NetworkShape, load_network, save_networks
 from subgraft.embeddings.generators.simulation import Simulator
+from subgraft.embeddings.methods.network import NETWORK_FILES, ImportedNetworkStage, NetworkStage
+from subgraft.embeddings.methods.similar_tokens import GeneratorStage
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import shares_table
 from subgraft.modeling.sides import side as side_of
-from subgraft.pipeline.stages.embeddings import NETWORK_FILES, GeneratorStage, ImportedNetworkStage, NetworkStage
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
