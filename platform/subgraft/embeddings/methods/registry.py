@@ -134,7 +134,7 @@ def _offered_rows(plugin: plugins.Plugin, rows: Callable[[Request], NewRows] | N
 def package_of(initialiser: str) -> str | None:
     """The package and version that offers an initialiser; None for a built-in one."""
     groups = (plugins.METHODS, plugins.INITIALISERS)
-    return next((found for group in groups for found in plugins.packages(group, [initialiser]).values()), None)
+    return next((each for group in groups for each in plugins.packages(group, [initialiser]).values()), None)
 
 
 def names_with(property: str) -> list[str]:
