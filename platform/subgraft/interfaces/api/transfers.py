@@ -163,8 +163,9 @@ def check_method(method: Method) -> None:
         )
     if (method.distilled is not None) != (facts.learning is not None):
         only = ", ".join(names_with("learning"))
+        steps = [f"`{name.replace('-', ' ')}`" for name in names_with("learning")]
         raise ArgumentError(
             f"{only} need distilled rows of a vocabulary, and nothing else does",
             where="distilled",
-            hint="A run with such a system makes them, in a step of the method's name.",
+            hint=f"A run with such a system makes them, in the step {' or '.join(steps)}.",
         )
