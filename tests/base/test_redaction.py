@@ -140,7 +140,7 @@ def test_errors_have_no_secrets() -> None:
 
 
 def test_long_texts_take_no_time() -> None:
-    before = time.perf_counter()
+    before = time.process_time()
     for text in (
         "a" * 200_000,
         "password " * 20_000,
@@ -155,4 +155,4 @@ def test_long_texts_take_no_time() -> None:
         "-----BEGIN " * 20_000,
     ):
         redact(text)
-    assert time.perf_counter() - before < 5.0
+    assert time.process_time() - before < 5.0

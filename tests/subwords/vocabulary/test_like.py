@@ -119,7 +119,9 @@ def test_the_saved_sentencepiece_model_agrees(name: str, kind: VocabularyKind, t
     learnt = _learn(kind, _own(name))
     learnt.save(tmp_path)
     processor = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "sentencepiece.model"))
-    lines = [line for line in [*TEXT, *HARD] if line.strip()]
+    # Symbols behind the pieces, such as Gemma's runs of line ends, are in tokenizer.json alone.
+    symbols = [symbol for token, symbol in learnt.symbols.items() if token >= len(processor)]
+    lines = [line for line in [*TEXT, *HARD] if line.strip() and not any(symbol in line for symbol in symbols)]
     different = [line for line in lines if processor.encode(line) != learnt.encode(line)]
     # Merges of equal score, as of four spaces, are applied from the left by one and by rank by the other.
     assert len(different) <= len(lines) // 100
