@@ -1,7 +1,7 @@
 """Pairs of a translation memory in TMX 1.1 to 1.4b, plain or gzipped, as CAT tools write them.
 
-Inline elements with codes of the original format (bpt, ept, it, ph, ut) are left out with their content, highlighted text
-(hi) remains. Entities are not declared in memories, and a file that declares some is refused.
+Inline elements with codes of the original format (bpt, ept, it, ph, ut) are left out with their content, highlighted
+text (hi) remains. Entities are not declared in memories, and a file that declares some is refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def is_tmx(path: Path) -> bool:
 
 
 def read_tmx(path: Path, languages: Languages | None) -> tuple[Languages, list[Pair]]:
-    """The languages and pairs of a memory, one for each translation of a unit's source; units without both are left out.
+    """The languages and pairs of a memory, one for each translation of a unit's source. Other units are left out.
 
     languages: as in en and de, which also match en-US and de-AT; None for a memory of two languages, in the direction
     that its header names. Raises UserError for a damaged file, or one without pairs of these languages.

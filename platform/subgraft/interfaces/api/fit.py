@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from subgraft.interfaces.api.outputs import Model
     from subgraft.orchestration.store.events import Observer
 
-# Two files, line by line; (source, target) tuples; or a table (pandas.DataFrame, datasets.Dataset) with a column for
-# each side, named source and target or by the languages' codes, or a column `translation` of {code: text}. Of several
-# directions, a mapping of these by name: {"de-en": …, "fr-en": …}.
+# Two files, line by line; a translation memory (.tmx); (source, target) tuples; or a table (pandas.DataFrame,
+# datasets.Dataset) with a column for each side, named source and target or by the languages' codes, or a column
+# `translation` of {code: text}. Of several directions, a mapping of these by name: {"de-en": …, "fr-en": …}.
 Pairs: TypeAlias = "tuple[Path, Path] | Iterable[tuple[str, str]] | Any"
 # A path or several, of files or folders; or a table (pandas.DataFrame, datasets.Dataset) with a column of texts.
 TextSource: TypeAlias = "Path | str | Sequence[Path | str] | Any"
@@ -116,10 +116,10 @@ def fit(
 
     Args:
         model: A directory, a hub id, or models:/NAME@ALIAS.
-        pairs: Two files, (source, target) tuples, a `pandas.DataFrame` or a `datasets.Dataset` (see `Pairs`); for one
-            model of several directions a mapping of these, as in {"de-en": …, "fr-en": …}; with `labels` one file of
-            labelled examples, (text, label) tuples, or a table with text and label, or value. None to fit a language
-            model to `text`.
+        pairs: Two files, a translation memory (.tmx), (source, target) tuples, a `pandas.DataFrame` or a
+            `datasets.Dataset` (see `Pairs`); for one model of several directions a mapping of these, as in
+            {"de-en": …, "fr-en": …}; with `labels` one file of labelled examples, (text, label) tuples, or a table with
+            text and label, or value. None to fit a language model to `text`.
         out: An absent or empty folder, or that of the same fit, which continues.
         languages: Of source and target, if the model's files do not name them.
         text: Without pairs, the text of a language model: a path or several, of files or folders (lines, JSON lines,
@@ -178,6 +178,9 @@ def fit(
             assert isinstance(pairs, Mapping)  # their names are its keys
             for direction, direction_pairs in zip(directions, pairs.values(), strict=True):
                 files += stack.enter_context(as_files(direction_pairs, direction))
+        elif memory := memory_of(pairs):
+            pair, files = stack.enter_context(memory_files(memory, model, requested[0] if requested else None))
+            requested = (pair,)
         else:
             files = stack.enter_context(as_files(pairs, requested[0] if requested else None))
         session = fit_session(
@@ -339,6 +342,29 @@ def _directions(pairs: Any) -> tuple[Languages, ...]:
 
 def _is_pair(codes: Sequence[str]) -> bool:
     return len(codes) == 2 and all(codes)
+
+
+def memory_of(pairs: Any) -> Path | None:
+    """The path of a translation memory, if the pairs are one."""
+    from subgraft.data.text.tmx import is_tmx
+
+    return Path(pairs) if isinstance(pairs, str | Path) and is_tmx(Path(pairs)) else None
+
+
+@contextmanager
+def memory_files(
+    memory: Path, model: Path | str, languages: Languages | None
+) -> Iterator[tuple[Languages, tuple[Path, Path]]]:
+    """The languages of a translation memory's pairs, and their two files, which are temporary.
+
+    languages: None for those that the model's files name, or else the memory's two. Raises UserError as `read_tmx`.
+    """
+    from subgraft.data.text.tmx import read_tmx
+    from subgraft.modeling.tokenizers import checkpoint_languages
+
+    pair, pairs = read_tmx(memory, languages or checkpoint_languages(Path(located(model))))
+    with as_files(pairs, pair) as files:
+        yield pair, files
 
 
 @contextmanager

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from itertools import chain
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import subgraft
 from subgraft.base.errors import ArgumentError
@@ -25,6 +27,10 @@ from subgraft.interfaces.cli.arguments import (
 )
 from subgraft.orchestration.store.outputs import new_file, require_absent
 
+if TYPE_CHECKING:
+    from subgraft.config.corpora import Languages
+    from subgraft.experiments.fit.session import FitSession
+
 WHAT = (
     "Finetunes the model on your pairs, labelled examples or, for language models, text: with its own vocabulary and "
     "with one learnt from your text. Tests them on held-out examples, and recommends one. The amount of text "
@@ -37,10 +43,11 @@ def add_to(commands: Commands) -> None:
     fit.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     pairs = (
         "two files, plain or gzipped; line N of one translates line N of the other. Lines that are blank in both end a "
-        "document. Repeat it, each time with --languages, to train one model for several directions"
+        "document. Or one translation memory (.tmx). Repeat it, each time with --languages, to train one model for "
+        "several directions"
     )
     data = fit.add_mutually_exclusive_group()
-    data.add_argument("--pairs", type=Path, nargs=2, action="append", metavar=("SOURCE", "TARGET"), help=pairs)
+    data.add_argument("--pairs", type=Path, nargs="+", action="append", metavar="FILE", help=pairs)
     labels = (
         "labelled examples in place of pairs: CSV, TSV or JSON lines with the columns text and label (and text_pair), "
         "or value in place of label, or CoNLL's words and tags; trains a classifier, a regression or a tagger"
@@ -79,15 +86,41 @@ def run_fit(arguments: argparse.Namespace) -> None:
     if arguments.pairs or arguments.labels:
         if used := next((name for name, value in own.items() if value), None):
             raise ArgumentError("applies to text without pairs or labels", where=used, hint="Leave it out.")
-        files = tuple(chain.from_iterable(arguments.pairs)) if arguments.pairs else (arguments.labels,)
-        labels = arguments.labels is not None
-        session = fit_session(arguments.model, files, labels=labels, languages=directions, **common)
+        with ExitStack() as stack:
+            files: tuple[Path, ...] = (arguments.labels,)
+            if arguments.pairs:
+                files, directions = _pair_files(arguments.model, arguments.pairs, directions, stack)
+            labels = arguments.labels is not None
+            _execute(fit_session(arguments.model, files, labels=labels, languages=directions, **common), arguments)
     else:
-        session = text_session(arguments.model, languages=directions, **common, **own)
+        _execute(text_session(arguments.model, languages=directions, **common, **own), arguments)
+
+
+def _execute(session: FitSession, arguments: argparse.Namespace) -> None:
     if arguments.plan:
         session.plan()
     else:
         session.run()
+
+
+def _pair_files(
+    model: str, groups: Sequence[Sequence[Path]], directions: tuple[Languages, ...], stack: ExitStack
+) -> tuple[tuple[Path, ...], tuple[Languages, ...]]:
+    """Two files for each group of pairs, and the directions; files of translation memories are temporary."""
+    from subgraft.data.text.tmx import is_tmx
+    from subgraft.interfaces.api.fit import memory_files
+
+    files: list[Path] = []
+    for number, group in enumerate(groups):
+        if len(group) == 1 and is_tmx(group[0]):
+            requested = directions[number] if number < len(directions) else None
+            pair, group = stack.enter_context(memory_files(group[0], model, requested))
+            directions = directions if directions or len(groups) > 1 else (pair,)
+        if len(group) != 2:
+            hint = "Give a file of sources and a file of their translations, or one translation memory (.tmx)."
+            raise ArgumentError(f"expected two files, found {len(group)}", where="pairs", hint=hint)
+        files += group
+    return tuple(files), directions
 
 
 def _add_advise(commands: Commands) -> None:
