@@ -63,7 +63,7 @@ def test_the_merged_model_computes_what_peft_computes(
     assert main(["convert", str(adapter), "--base", str(base), "--out", str(out)]) == 0
     assert "adapted matrices merged" in capsys.readouterr().out
     merged = subgraft.load(out).bundle.model
-    tolerance = 0.05 if merged.dtype == torch.bfloat16 else 1e-4
+    tolerance = 0.1 if merged.dtype == torch.bfloat16 else 1e-4  # of logits up to ten, with eight bits
     assert torch.allclose(_logits(merged).float(), expected.float(), atol=tolerance, rtol=tolerance)
     assert not torch.equal(_logits(merged), _logits(subgraft.load(base).bundle.model))
     if name in ("qwen", "gpt2"):
