@@ -351,8 +351,10 @@ class FinetuneSettings(ModelTrainingSettings):
     @property
     def new_embedding_factor(self) -> float:
         """The updates of new tokens' embeddings, as a multiple of those that their embedding matrix has."""
+        if self.new_embedding_learning_rate is None:
+            return 1.0
         rate = self.applied_embedding_learning_rate
-        return (self.new_embedding_learning_rate or 0.0) / (self.learning_rate if rate is None else rate) or 1.0
+        return self.new_embedding_learning_rate / (self.learning_rate if rate is None else rate)
 
     @property
     def freezes_embeddings(self) -> bool:

@@ -128,7 +128,8 @@ def _require_lines(start: bytes, path: Path) -> None:
         name = f" (<{root[1].decode('ascii')}>)" if root else ""
         hint = (
             "Write its segments to plain files, one per line; parallel texts to a file for each language. `fit "
-            "--pairs` reads memories called .tmx. If the markup itself is the text, remove everything before the first element."
+            "--pairs` reads memories called .tmx. If the markup itself is the text, remove everything before the first "
+            "element."
         )
         raise UserError(f"this is XML{name}, and lines of text were expected", where=str(path), hint=hint)
 
