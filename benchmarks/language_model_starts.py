@@ -20,10 +20,12 @@ distilled   input and output rows of new tokens apart, as a decoder asks differe
                      the old first piece in TRAIN; so the new token takes its share of the probability that its first
                      piece has had. The first piece keeps the rest: E(f) + log(1 - Σ n(t) / n(f)) v. v is the direction
                      with h·v = 1 for final states h, by least squares, which stands for a bias that the model lacks.
-fitted      the same, and the output rows O are then fitted to the frozen model's states: for the state h before each
-            token y of the extended segmentation, read in the old one, minimise the mean of -log softmax([E; O] h)[y]
-            plus |O - O(start)|² / n. This is convex, the old rows' part of the softmax is computed once, and no
-            gradient goes through the model: it costs what reading the text costs.
+fitted      the same input rows. E stays, and the output rows O are fitted to the frozen model's states: for the state h
+            before each token y of the extended segmentation, read in the old one, minimise the mean of
+            -log softmax([E; O] h)[y] plus |O - O(start)|² / n, from those of `distilled`. This is convex, the old rows'
+            part of the softmax is computed once, and no gradient goes through the model. A quarter of the text is
+            other text, where new tokens are not to be written: without it they take probability there, and English
+            has 0.09 bits more (1.428, with it 1.340; the old vocabulary 1.331).
 distilled-input   the same input rows, tied: the output rows are the input rows.
 closed-form       the same output rows; input rows are the means.
 """
@@ -240,12 +242,13 @@ def bias_direction(decoder: Decoder, text: Sequence[str], tokenizer: Tokenizer) 
 
 
 @torch.no_grad()
-def set_output_rows(decoder: Decoder, new: NewTokens, direction: Tensor) -> None:
-    """Output rows in closed form; old first pieces get less probability, by tied rows."""
+def set_output_rows(decoder: Decoder, new: NewTokens, direction: Tensor, *, shift_old: bool) -> None:
+    """Output rows in closed form. shift_old: whether old first pieces get less probability, by tied rows."""
     first = torch.tensor([pieces[0] for pieces in new.pieces])
     count = len(new.old)
     decoder.new_output = nn.Parameter(decoder.old[first] + new.shift[count:, None] * direction)
-    decoder.old.add_(new.shift[:count, None] * direction)
+    if shift_old:
+        decoder.old.add_(new.shift[:count, None] * direction)
 
 
 def fit_output_rows(decoder: Decoder, new: NewTokens, text: Sequence[str]) -> None:
@@ -291,35 +294,43 @@ def of_size(text: Sequence[str], characters: int) -> Iterator[list[str]]:
             update = []
 
 
-def prepare(start: str, model: Any, new: NewTokens, text: Sequence[str], settings: argparse.Namespace) -> Decoder:
-    """The model with the rows of a start."""
+def of_characters(text: Sequence[str], characters: int) -> Sequence[str]:
+    """The first lines, of at least so many characters."""
+    return next(of_size(text, characters), text)
+
+
+def prepare(
+    start: str, model: Any, new: NewTokens, text: Sequence[str], other: Sequence[str], settings: argparse.Namespace
+) -> Decoder:
+    """The model with the rows of a start. other: text in which new tokens are not to be written."""
     decoder = Decoder(model, 0 if start == "own" else len(new.pieces), settings.start_token)
     if start == "own":
         return decoder
     with torch.no_grad():
         decoder.new_input.copy_(torch.stack([decoder.old[pieces].mean(0) for pieces in new.pieces]))
-    beginning = text[: next(i for i in range(len(text)) if sum(map(len, text[: i + 1])) >= settings.row_characters)]
+    beginning = of_characters(text, settings.row_characters)
     untied = start in ("distilled", "fitted", "closed-form")
     direction = bias_direction(decoder, text[:50], new.old) if untied else None
     if start in ("distilled", "fitted", "distilled-input"):
         distil_input_rows(decoder, new, beginning, round(LAYERS * model.config.num_hidden_layers))
     if direction is not None:
-        set_output_rows(decoder, new, direction)
+        set_output_rows(decoder, new, direction, shift_old=start != "fitted")
     if start == "fitted":
-        fit_output_rows(decoder, new, beginning)
+        fit_output_rows(decoder, new, [*beginning, *of_characters(other, settings.row_characters // 3)])
     return decoder
 
 
 def run(start: str, settings: argparse.Namespace) -> None:
     torch.manual_seed(settings.seed)
-    text, dev, other = lines_of(settings.text), lines_of(settings.dev)[:100], lines_of(settings.other)[:100]
+    text, dev, other = lines_of(settings.text), lines_of(settings.dev)[:100], lines_of(settings.other)
+    further, other = other[200:], other[:100]
     old = load_tokenizers(settings.model)["decoder"]
     new = NewTokens.of(old, text, settings.min_count)
     tokenizer = old if start == "own" else new.extended
     random.Random(settings.seed).shuffle(text)
     began = time.process_time()
     model = AutoModelForCausalLM.from_pretrained(settings.model, dtype=torch.float32)
-    decoder = prepare(start, model, new, text, settings)
+    decoder = prepare(start, model, new, text, further, settings)
     body = [parameter for parameter in model.parameters() if parameter.requires_grad]
     rows = [each for each in (decoder.new_input, decoder.new_output) if each is not None and len(each)]
     groups = [{"params": body, "rate": settings.rate}, {"params": rows, "rate": settings.row_rate}]
