@@ -18,10 +18,11 @@ import difflib
 import io
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -262,8 +263,7 @@ def _timeless(value: Any, measured: bool = False) -> Any:
 
 def record(names: Iterable[str]) -> dict[str, Any]:
     """Record these, or all if there are no names."""
-    with tempfile.TemporaryDirectory() as folder, patch.object(Figure, "savefig", _show_instead_of_drawing):
-        place = Path(folder).resolve()
+    with _fixed_folder() as place, patch.object(Figure, "savefig", _show_instead_of_drawing):
         write_inputs(place)
         known = recordings(place)
         result: dict[str, Any] = {}
@@ -272,6 +272,17 @@ def record(names: Iterable[str]) -> dict[str, Any]:
             result |= entries
             print(f"{name}: {len(entries)}", flush=True)
     return result
+
+
+@contextmanager
+def _fixed_folder() -> Iterator[Path]:
+    """The same folder in every recording, because fingerprints of reports depend on paths in configurations."""
+    place = Path(tempfile.gettempdir()).resolve() / "subgraft-same-results"
+    place.mkdir()  # fails while another recording runs
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place)
 
 
 def _without_places(entry: Any, place: Path) -> Any:

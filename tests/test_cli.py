@@ -252,7 +252,7 @@ def test_a_vocabulary_is_like_one_that_was_learnt_before(marian: Path, tmp_path:
 def test_an_extended_vocabulary_leaves_every_row_that_there_was(marian: Path, tmp_path: Path, succeed: Succeed) -> None:
     text = write(tmp_path / "de.txt", toys.german(400, 7))
     message = succeed("vocab", "extend", marian, "--text", text, "--add", "40", "--out", "more")
-    assert message == "40 subwords added to 90: 130 written to more\n"
+    assert message.startswith("40 subwords added to 90: 130 written to more\nanother text may have more tokens")
     message = succeed("transfer", "--model", marian, "--vocab", "more", "--method", "mean", "--out", "fitted")
     assert "decoder: 86 seen, 40 unseen, 4 special" in message
     old, new = (side(Bundle.load(place).model, "decoder") for place in (marian, "fitted"))
