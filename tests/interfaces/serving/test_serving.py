@@ -266,7 +266,7 @@ def test_a_signal_ends_the_server_while_a_real_model_translates(number: signal.S
     with ThreadPoolExecutor(32) as pool:
         with served(tmp_path / "model", tmp_path, "--beam", "16", until=number) as model:
             assert model.ask("thank")[0] == 200
-            answers = [pool.submit(model.ask, *["thank friend"] * 32) for _ in range(32)]
+            answers = [pool.submit(model.ask, *["thank friend"] * 32) for _ in range(640)]  # 32 at once
             wait(answers, return_when=FIRST_COMPLETED)
         assert any(answer.exception() is not None for answer in answers), "it had answered them all"
 
