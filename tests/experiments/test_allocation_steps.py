@@ -170,7 +170,7 @@ def test_a_published_multilingual_model_is_judged_too(tmp_path: Path, capsys: py
     [
         (["en=en.txt", "en=am.txt"], "the language 'en' comes twice"),
         (["en"], "expected a language and a file, as in sw=sw.txt, found 'en'"),
-        (["en=empty.txt"], "no text to evaluate a vocabulary on"),
+        (["en=empty.txt"], "empty.txt: there is no text"),
         (["en=absent.txt"], "absent.txt"),
     ],
 )
