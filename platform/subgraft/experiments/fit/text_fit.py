@@ -335,7 +335,10 @@ class _Configuration:
         )
         length = "" if model.max_length is None or model.max_length >= 512 else f"\n  max_length: {model.max_length}"
         forgetting = "" if self.other is None else f"\n  upstream_sentences: {self.other}"
-        speed = "\n  speed_sentences: 32" + ("\n  speed_repeats: 1" if self.quick else "")
+        speed = (
+            "\n  beam: 1\n  speed_sentences: 16\n  max_length_ratio: 1.0   # a continuation is as long as its prompt"
+        )
+        speed += "\n  speed_repeats: 1" if self.quick else ""
         cores = self.machine.cores
         one_by_one = model.parameters > LARGE or 2 * len(self.seeds) >= cores
         cpus = cores if model.parameters > LARGE else 1 if one_by_one else cores // (2 * len(self.seeds))

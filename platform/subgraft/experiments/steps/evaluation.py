@@ -127,6 +127,8 @@ class EvaluationSteps:
         if settings.upstream_sentences is None:
             return {}
         changes = {"test_sentences": settings.upstream_sentences, "calibration": False, "documents": False}
+        if learnt.continues_text:  # bits are what is compared
+            changes |= {"speed_sentences": 1, "speed_repeats": 1}
         stage = EvaluateStage(
             languages=self.experiment.upstream_languages,
             evaluation=settings.measurement.model_copy(update=changes),
