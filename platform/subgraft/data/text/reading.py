@@ -8,8 +8,9 @@ import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, TypeVar, cast
+from typing import TypeVar
 
 from subgraft.base.errors import UserError
 from subgraft.base.files import TO_A_FILE, require_path
@@ -63,6 +64,7 @@ def lines(path: Path) -> Iterator[str]:
             such as XML; or, with the line number, it is not UTF-8 or a line is too long.
     """
     with _open_plain_or_gzipped(path) as handle:
+        _require_lines(handle.peek(_FIRST_BYTES)[:_FIRST_BYTES], path)
         for number, raw in enumerate(_read_bounded(handle, path), 1):
             line = raw.removesuffix(b"\n").removesuffix(b"\r")
             if number == 1:
@@ -72,6 +74,12 @@ def lines(path: Path) -> Iterator[str]:
             except UnicodeDecodeError as error:
                 what = f"not UTF-8: byte 0x{line[error.start]:02x} at byte {error.start + 1} of the line"
                 raise UserError(what, where=f"{path}:{number}", hint="Convert the file to UTF-8.") from None
+
+
+def raw_lines(path: Path) -> Iterator[bytes]:
+    """The bytes of a file of any format, plain or gzipped, line by line; the same limits as of `lines`."""
+    with _open_plain_or_gzipped(path) as handle:
+        yield from _read_bounded(handle, path)
 
 
 def bounded_chunks(
@@ -92,6 +100,7 @@ def bounded_chunks(
 def has_byte_order_mark(path: Path) -> bool:
     """Whether the file begins with a byte order mark, which `lines` drops."""
     with _open_plain_or_gzipped(path) as handle:
+        _require_lines(handle.peek(_FIRST_BYTES)[:_FIRST_BYTES], path)
         return handle.read(len(_BYTE_ORDER_MARK)) == _BYTE_ORDER_MARK
 
 
@@ -100,7 +109,7 @@ def count(path: Path) -> int:
     return sum(1 for _ in lines(path))
 
 
-def _read_bounded(handle: BinaryIO, path: Path) -> Iterator[bytes]:
+def _read_bounded(handle: BufferedReader | gzip.GzipFile, path: Path) -> Iterator[bytes]:
     """Raw lines with their ends. Raises UserError beyond the limits on lines and expansion."""
     zipped = isinstance(handle, gzip.GzipFile)
     max_bytes, expanded = max(ALWAYS_ALLOWED, LARGEST_EXPANSION * path.stat().st_size), 0
@@ -145,15 +154,13 @@ def _require_unread(path: Path) -> None:
 
 
 @contextmanager
-def _open_plain_or_gzipped(path: Path) -> Iterator[BinaryIO]:
+def _open_plain_or_gzipped(path: Path) -> Iterator[BufferedReader | gzip.GzipFile]:
     require_path(path)
     try:
         _require_unread(path)
         with path.open("rb") as plain:
             zipped = plain.peek(2)[:2] == _GZIP_MAGIC  # a pipe cannot go back
-            opened = gzip.GzipFile(fileobj=plain) if zipped else plain
-            _require_lines(opened.peek(_FIRST_BYTES)[:_FIRST_BYTES], path)
-            yield cast(BinaryIO, opened)
+            yield gzip.GzipFile(fileobj=plain) if zipped else plain
     except FileNotFoundError:
         raise UserError("no such file", where=str(path)) from None
     except IsADirectoryError:

@@ -6,7 +6,6 @@ text (hi) remains. Entities are not declared in memories, and a file that declar
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,14 +13,13 @@ from typing import TypeAlias
 from xml.parsers import expat
 
 from subgraft.base.errors import UserError
-from subgraft.base.files import require_file
 from subgraft.config.corpora import Languages
+from subgraft.data.text import reading
 
 Pair: TypeAlias = tuple[str, str]
 Unit: TypeAlias = list[tuple[str, str]]  # the language and text of each variant
 
 _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
-_READ_AT_ONCE = 1 << 20
 
 
 def is_tmx(path: Path) -> bool:
@@ -35,9 +33,7 @@ def read_tmx(path: Path, languages: Languages | None) -> tuple[Languages, list[P
     languages: as in en and de, which also match en-US and de-AT; None for a memory of two languages, in the direction
     that its header names. Raises UserError for a damaged file, or one without pairs of these languages.
     """
-    memory = _Memory()
-    for unit in _units(path, memory):
-        memory.units.append(unit)
+    memory = _read(path)
     names = list(dict.fromkeys(_base(language) for unit in memory.units for language, _ in unit))
     pair = languages or _direction(names, memory.source, path)
     pairs = [each for unit in memory.units for each in _pairs(unit, pair)]
@@ -78,7 +74,6 @@ class _Memory:
     language: str = ""
     text: list[str] | None = None  # of an open segment
     codes: int = 0  # open elements with codes
-    finished: list[Unit] = field(default_factory=list)
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if name == "header":
@@ -97,7 +92,7 @@ class _Memory:
             self.unit.append((self.language, " ".join("".join(self.text).split())))
             self.text = None
         elif name == "tu":
-            self.finished.append(self.unit)
+            self.units.append(self.unit)
         elif name in _CODES:
             self.codes -= 1
 
@@ -106,8 +101,8 @@ class _Memory:
             self.text.append(text)
 
 
-def _units(path: Path, memory: _Memory) -> Iterator[Unit]:
-    parser = expat.ParserCreate()
+def _read(path: Path) -> _Memory:
+    memory, parser = _Memory(), expat.ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler = memory.start, memory.end
     parser.CharacterDataHandler = memory.characters
 
@@ -115,18 +110,10 @@ def _units(path: Path, memory: _Memory) -> Iterator[Unit]:
         raise UserError("the file declares entities, which no memory does", where=str(path))
 
     parser.EntityDeclHandler = refuse_entity
-    require_file(path)
-    with path.open("rb") as plain:
-        zipped = plain.peek(2)[:2] == b"\x1f\x8b"
-        file = gzip.GzipFile(fileobj=plain) if zipped else plain
-        try:
-            while chunk := file.read(_READ_AT_ONCE):
-                parser.Parse(chunk, False)
-                yield from memory.finished
-                memory.finished.clear()
-            parser.Parse(b"", True)
-            yield from memory.finished
-        except expat.ExpatError as error:
-            raise UserError(f"not well-formed XML: {error}", where=str(path)) from None
-        except (EOFError, gzip.BadGzipFile) as error:
-            raise UserError(f"damaged gzip file: {error}", where=str(path)) from None
+    try:
+        for raw in reading.raw_lines(path):
+            parser.Parse(raw, False)
+        parser.Parse(b"", True)
+    except expat.ExpatError as error:
+        raise UserError(f"not well-formed XML: {error}", where=str(path)) from None
+    return memory
