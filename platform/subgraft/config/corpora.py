@@ -10,6 +10,9 @@ from subgraft.config.labelled_files import LabelledFiles
 from subgraft.config.settings_base import Count, Settings, Split
 from subgraft.config.source_files import ColumnFiles, FeatureFiles, PlainTexts, RecordFiles, UrlFile, VerseFiles
 
+# The code of a language that is not known, of ISO 639-2.
+UNDETERMINED = "und"
+
 
 class Languages(Settings):
     """The languages that a task reads and writes, such as `en` and `de`; the same one twice means text of one language.

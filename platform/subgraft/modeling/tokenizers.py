@@ -15,7 +15,7 @@ from pathlib import Path
 
 from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.json_io import object_in
-from subgraft.config.corpora import Languages
+from subgraft.config.corpora import UNDETERMINED, Languages
 from subgraft.config.domains import DRAWN_LIKE_CODES, MEAN_OF_CODES
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.families import Family, is_same_language, language_code, new_code, vocabulary_sizes
@@ -27,7 +27,6 @@ SIDES: tuple[SideName, ...] = ("encoder", "decoder")
 # The languages of a model that was saved outside a store.
 LANGUAGES = "languages.json"
 # ISO 639's code of an undetermined language.
-UNDETERMINED = "und"
 
 
 def load_tokenizers(model: Path | str) -> dict[SideName, Tokenizer]:

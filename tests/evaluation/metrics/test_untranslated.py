@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.corpora import UNDETERMINED, Cleaning, CorpusSource, Languages
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
-from subgraft.evaluation.metrics.untranslated import UNDETERMINED, LanguageIdentifier, copied_scores, copying
+from subgraft.evaluation.metrics.untranslated import LanguageIdentifier, copied_scores, copying
 from toys import english, german, sentences
 
 SOURCES = ["Tom lives in Boston today .", "Mary has a red car ."]

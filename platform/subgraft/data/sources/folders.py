@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from subgraft.base import json_io
 from subgraft.base.errors import ArgumentError, UserError
-from subgraft.config.corpora import CorpusSource
+from subgraft.config.corpora import UNDETERMINED, CorpusSource
 from subgraft.config.settings_base import Split
 from subgraft.config.source_files import PlainTexts, RecordField, RecordFiles, VerseFiles
 from subgraft.data.sources.paths import SPLITS, plain_or_zipped, split_file
@@ -25,7 +25,6 @@ _CODE = r"[a-z]{2,3}(?:[_-][A-Za-z]{2,4})?"
 _SPLIT_FILE = re.compile(rf"(train|dev|test)\.({_CODE})(?:\.gz)?")
 _TAGGED = re.compile(rf"({_CODE})\t")
 # The code of an unknown language (ISO 639-2).
-UNDETERMINED = "und"
 
 
 @dataclass(frozen=True)

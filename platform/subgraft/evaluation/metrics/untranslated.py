@@ -13,6 +13,7 @@ from itertools import chain, islice
 
 import numpy as np
 
+from subgraft.config.corpora import UNDETERMINED
 from subgraft.data.text.corpus import Corpus, training_texts_by_language
 from subgraft.evaluation.metrics.scores import corpus_scores
 
@@ -54,7 +55,6 @@ def copied_scores(sources: Sequence[str], references: Sequence[str], language: s
 
 
 # Outputs without a letter: "undetermined" in ISO 639.
-UNDETERMINED = "und"
 # Limits of the training data: lines per language, the length of n-grams, and how many (the most frequent) are features.
 MAX_LINES, MAX_ORDER, MAX_FEATURES = 2000, 4, 200_000
 # Small enough that an n-gram which a language lacks counts against the language, even with little text.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-UNDETERMINED = "und"  # ISO 639-2
+from subgraft.config.corpora import UNDETERMINED
 
 
 class ModelUse(NamedTuple):

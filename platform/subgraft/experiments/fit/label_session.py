@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from subgraft.base.errors import ArgumentError
-from subgraft.config.corpora import Languages
+from subgraft.config.corpora import UNDETERMINED, Languages
 from subgraft.config.tasks import TaskName
 from subgraft.experiments.fit.choices import choose_for_labels
 from subgraft.experiments.fit.label_configuration import LabelConfiguration
@@ -14,7 +14,7 @@ from subgraft.experiments.fit.session import FitRequest, FitSession, PreparedFit
 from subgraft.experiments.fit.tokenization_report import measure_lines
 from subgraft.experiments.session import Session
 from subgraft.modeling.heads import require_head_class
-from subgraft.modeling.tokenizers import UNDETERMINED, checkpoint_languages
+from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.subwords.vocabulary.learn import kind_like
 from subgraft.training.understanding.registry import LABELLED_TASKS
 

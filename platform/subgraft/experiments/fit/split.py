@@ -148,9 +148,8 @@ def split(text: Documents, cleaning: Cleaning, kind: str = "pairs") -> Split:
     dropped = {rule: count for rule, count in counts.items() if rule in RULES}
     if kind == "lines":
         copied = held_out.nearly_copied
-        whole = [pair for number, pair in enumerate((*dev, *test)) if number not in copied]
-        dev_size = sum(number not in copied for number in range(len(dev)))
-        dev, test = tuple(whole[:dev_size]), tuple(whole[dev_size:])
+        test = tuple(pair for number, pair in enumerate(test, len(dev)) if number not in copied)
+        dev = tuple(pair for number, pair in enumerate(dev) if number not in copied)
         remaining = "lines of dev or test have no near copy in the training lines"
         _require(min(len(dev), len(test)), remaining, kind, FEWEST_HELD_OUT // 2)
     unit: Literal["document", "block"] = "document" if by_document else "block"

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias
 from subgraft.base.errors import ArgumentError
 from subgraft.base.files import file_digest, require_file
 from subgraft.base.terminal_escaping import printable
-from subgraft.config.corpora import Cleaning, Languages
+from subgraft.config.corpora import UNDETERMINED, Cleaning, Languages
 from subgraft.config.objectives import CausalSettings
 from subgraft.config.tasks import TaskName
 from subgraft.data.text.text_files import TextFiles
-from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.evaluation.metrics.significance import FEWEST_SEEDS, LEVEL, Comparison
 from subgraft.evaluation.reporting.continuation import (
     continuation_table,
@@ -45,8 +44,9 @@ from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, MAX_ADDED, pre
 from subgraft.experiments.model_selection import Finetuned, Selection
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.session import Session
+from subgraft.experiments.steps.inputs import checkpoint_digest
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.tokenizers import UNDETERMINED, checkpoint_languages
+from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.compute.report import collect_continued
 from subgraft.subwords.vocabulary.extend import extend
@@ -54,7 +54,7 @@ from subgraft.subwords.vocabulary.learn import kind_like
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
 from subgraft.subwords.vocabulary.lost_text import lost_text
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.causal import line_nats
+from subgraft.training.objectives.causal import line_bits
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -121,7 +121,7 @@ class TextFit(FitSession):
     def _identity(self) -> dict[str, object]:
         request = self._request
         return {
-            "model": _digest_of_model(request.model),
+            "model": checkpoint_digest(request.model.directory),
             "text": _digests(request.files, request.field),
             "other": _digests(request.other, request.field),
             "languages": self._languages.name,
@@ -187,7 +187,7 @@ class TextFit(FitSession):
         except TooLargeError as error:
             if error.possible:
                 return extend(old, train, error.possible, EXAMPLES)
-        hint = "Keep the vocabulary, and train the model by `subgraft finetune`; or give more text."
+        hint = "Keep the vocabulary, and train the model by `subgraft.finetune` in Python; or give more text."
         raise ArgumentError(
             f"no subword that the model lacks occurs {EXAMPLES} times in the text, and a new embedding needs as many "
             "examples",
@@ -221,11 +221,10 @@ def bits_by_separator(model: BaseModelFacts, dev: Sequence[str]) -> dict[Separat
     if len({special[role] for role in SEPARATORS if role in special}) < 2:
         return {}
     bundle, lines = Bundle.load(model.directory), dev[:: max(1, len(dev) // MAX_COMPARED)]
-    characters, bits = count_characters(lines), dict[Separator, float]()
-    for role in SEPARATORS:
-        nats = line_nats(bundle, lines, CausalSettings(packed=False, separator=role))
-        bits[role] = sum(float(each.sum()) for _, each in nats) / log(2) / max(1, characters)
-    return bits
+    sums = {
+        role: line_bits(bundle, lines, CausalSettings(packed=False, separator=role)).sum(axis=0) for role in SEPARATORS
+    }
+    return {role: float(bits / max(1.0, characters)) for role, (bits, characters) in sums.items()}
 
 
 def likeliest(bits: Mapping[Separator, float]) -> Separator:
@@ -237,12 +236,6 @@ def split_text(files: TextFiles) -> Split:
     """Train, dev and test lines, each as a pair with itself, as the parts of a corpus in one language are."""
     documents = (tuple((line, line) for line in document) for document in files.documents())
     return split(Documents(tuple(documents)), CLEANING, "lines")
-
-
-def _digest_of_model(model: BaseModelFacts) -> str:
-    from subgraft.experiments.steps.inputs import checkpoint_digest
-
-    return checkpoint_digest(model.directory)
 
 
 def _digests(paths: tuple[Path, ...], field: str) -> list[str]:

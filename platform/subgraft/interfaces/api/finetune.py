@@ -172,6 +172,7 @@ def finetune(
 
 def _text_settings(facts: BaseModelFacts, paths: tuple[Path, ...], field: str, folder: Path) -> dict[str, Any]:
     """An experiment with one language model, and its text as files in the folder."""
+    from subgraft.config.corpora import UNDETERMINED
     from subgraft.data.text.text_files import TextFiles
     from subgraft.experiments.fit.text_fit import (
         CLEANING,
@@ -182,7 +183,6 @@ def _text_settings(facts: BaseModelFacts, paths: tuple[Path, ...], field: str, f
         split_text,
         text_files,
     )
-    from subgraft.modeling.tokenizers import UNDETERMINED
 
     text = split_text(TextFiles(paths, field))
     for name, lines in text_files(text, UNDETERMINED).items():

@@ -141,13 +141,13 @@ def fit(
     """
     from subgraft.base.terminal import Terminal
 
-    own = {
-        "other": isinstance(other, str | Path) or len(other) > 0,
-        "field": field != "text",
-        "only_this_text": only_this_text,
-    }
-    if pairs is not None and (used := next((name for name, value in own.items() if value), None)):
-        raise ArgumentError("applies to text without pairs or labels", where=used, hint="Leave it out.")
+    if pairs is not None:
+        refuse_options_of_text(
+            other=isinstance(other, str | Path) or len(other) > 0,
+            field=field != "text",
+            only_this_text=only_this_text,
+            characters=characters,
+        )
     directions = _directions(pairs)
     if directions and languages is not None:
         raise ArgumentError("the names of pairs have the languages: leave it out", where="languages")
@@ -195,6 +195,12 @@ def fit(
             console=console,
         )
         return _fitted(session, out, observers)
+
+
+def refuse_options_of_text(**options: object) -> None:
+    """Raise ArgumentError for an option that has a value, where there are pairs or labels."""
+    if used := next((name for name, value in options.items() if value), None):
+        raise ArgumentError("applies to text without pairs or labels", where=used, hint="Leave it out.")
 
 
 def _fitted(session: FitSession, out: Path | str, observers: Sequence[Observer]) -> Fitted:

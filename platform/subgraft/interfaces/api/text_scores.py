@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 from subgraft.base.errors import UserError
 from subgraft.config.objectives import CONTINUING_KINDS, CausalSettings
 from subgraft.data.text.text_files import TextFiles
-from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.evaluation.metrics.sentence_statistics import ratio
 from subgraft.evaluation.metrics.significance import Interval, compare, estimate
 from subgraft.interfaces.api.arguments import path_of
@@ -83,7 +81,7 @@ def measure_text(
     """
     lines = _lines(text, field)
     bundle = _language_model(model)
-    return _summary(bundle, lines, _nats(bundle, lines, progress))
+    return _summary(bundle, lines, _line_bits(bundle, lines, progress))
 
 
 def compare_on_text(
@@ -97,12 +95,12 @@ def compare_on_text(
     """Compare two language models on a text, also with different vocabularies. Arguments as of `measure_text`."""
     lines = _lines(text, field)
     bundles = [_language_model(each) for each in (model, baseline)]
-    nats = [_nats(bundle, lines, progress) for bundle in bundles]
-    both = np.isfinite(nats[0]) & np.isfinite(nats[1])
-    nats = [np.where(both, each, np.nan) for each in nats]
-    measured, other = (_summary(bundle, lines, each) for bundle, each in zip(bundles, nats, strict=True))
-    statistics = [_statistics(lines, each)[None] for each in nats]
-    compared = compare(ratio, *statistics)
+    bits = [_line_bits(bundle, lines, progress) for bundle in bundles]
+    both: NDArray[np.bool_] = np.logical_and.reduce([each.any(axis=1) for each in bits])
+    measured, other = (
+        _summary(bundle, lines, each * both[:, None]) for bundle, each in zip(bundles, bits, strict=True)
+    )
+    compared = compare(ratio, *(each[both][None] for each in bits))
     return TextComparison(measured, other, compared.difference, compared.interval, compared.p_value)
 
 
@@ -124,11 +122,11 @@ def _language_model(model: Model | Path | str) -> Bundle:
     return bundle
 
 
-def _nats(
+def _line_bits(
     bundle: Bundle, lines: Sequence[str], progress: Callable[[int, int, str], None] | None
 ) -> NDArray[np.float64]:
-    """The nats of each line [n]; NaN for one that is too long."""
-    from subgraft.training.objectives.causal import line_nats
+    """Each line's bits and characters [n, 2]; zeros for one that is too long."""
+    from subgraft.training.objectives.causal import line_bits
     from subgraft.training.setup import device
 
     special = bundle.decoder.special
@@ -136,29 +134,21 @@ def _nats(
     begins = bundle.model.config.bos_token_id == special.get("bos", -1) or "eos" not in special
     settings = CausalSettings(packed=False, separator="bos" if begins else "eos")
     bundle.model.to(device())  # type: ignore[arg-type]
-    nats = np.full(len(lines), np.nan)
-    for index, token_nats in line_nats(bundle, lines, settings, progress):
-        nats[index] = token_nats.sum()
-    if not np.isfinite(nats).any():
+    bits = line_bits(bundle, lines, settings, progress)
+    if not bits.any():
         raise UserError(f"no line fits into the {bundle.max_positions} tokens that the model takes")
-    return nats
+    return bits
 
 
-def _statistics(lines: Sequence[str], nats: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Bits and characters of the measured lines [n, 2]."""
-    measured = np.isfinite(nats)
-    characters = np.array([count_characters([line]) for line, each in zip(lines, measured, strict=True) if each])
-    return np.stack([nats[measured] / log(2), characters], axis=1)
-
-
-def _summary(bundle: Bundle, lines: Sequence[str], nats: NDArray[np.float64]) -> TextBits:
-    statistics, measured = _statistics(lines, nats), np.isfinite(nats)
+def _summary(bundle: Bundle, lines: Sequence[str], statistics: NDArray[np.float64]) -> TextBits:
+    """The bits of the lines whose statistics [n, 2] are not zero."""
+    measured: NDArray[np.bool_] = np.any(statistics, axis=1)
     texts = [line for line, each in zip(lines, measured, strict=True) if each]
-    bits = float(statistics[:, 0].sum())
+    bits, characters = statistics.sum(axis=0).tolist()
     return TextBits(
-        bits / float(statistics[:, 1].sum()),
+        bits / characters,
         bits / sum(len(text.encode()) for text in texts),
-        estimate(ratio, statistics[None]).interval,
+        estimate(ratio, statistics[measured][None]).interval,
         len(texts),
         len(lines) - len(texts),
         sum(map(len, bundle.decoder.encode_batch(texts))) / len(texts),

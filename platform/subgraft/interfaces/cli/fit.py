@@ -78,14 +78,13 @@ def add_to(commands: Commands) -> None:
 
 
 def run_fit(arguments: argparse.Namespace) -> None:
-    from subgraft.interfaces.api.fit import fit_session, text_session
+    from subgraft.interfaces.api.fit import fit_session, refuse_options_of_text, text_session
 
     directions = tuple(arguments.languages or ())
     common = selected(arguments, "out", "quick", "max_lost_lines", "text") | {"console": console()}
     own = selected(arguments, "other", "field", "only_this_text", "characters")
     if arguments.pairs or arguments.labels:
-        if used := next((name for name, value in own.items() if value), None):
-            raise ArgumentError("applies to text without pairs or labels", where=used, hint="Leave it out.")
+        refuse_options_of_text(**own)
         with ExitStack() as stack:
             files: tuple[Path, ...] = (arguments.labels,)
             if arguments.pairs:

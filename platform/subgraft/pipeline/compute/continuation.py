@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -15,7 +14,6 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.data.text.corpus import Corpus
-from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import fast_continuer
 from subgraft.modeling.inference.continue_text import Continuer
@@ -25,7 +23,7 @@ from subgraft.pipeline.compute.measurements import measure_length, output_counts
 from subgraft.pipeline.stages.evaluation import EvaluateStage
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json
-from subgraft.training.objectives.causal import line_nats
+from subgraft.training.objectives.causal import line_bits
 from subgraft.training.setup import device
 from subgraft.training.stage import Inputs, Summary
 
@@ -39,12 +37,9 @@ def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -
     lines = list(corpus.lines(stage.split, corpus.text_of("decoder")))[: settings.test_sentences]
     bundle.model.to(device())  # type: ignore[arg-type]
     objective = cast("CausalSettings", stage.objective)  # `MEASUREMENTS` calls this function for that kind only
-    nats = {index: token_nats.sum() for index, token_nats in line_nats(bundle, lines, objective, context.progress)}
-    if not nats:
+    bits, characters = np.ascontiguousarray(line_bits(bundle, lines, objective, context.progress).T)
+    if not bits.any():
         raise UserError(f"no test line fits into the {bundle.max_positions} tokens that the model takes")
-    bits, characters = np.zeros(len(lines)), np.zeros(len(lines))
-    for index, total in nats.items():
-        bits[index], characters[index] = total / log(2), count_characters([lines[index]])
     save_file({BITS: bits, CHARACTERS: characters}, out / STATISTICS)
     write = searcher(bundle, stage.languages, settings)
     prompts = [prompt_of(line) for line in lines[: settings.speed_sentences]]
@@ -56,7 +51,7 @@ def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -
     length = measure_length(bundle, lines)
     result: dict[str, Json] = {
         "bits_per_character": float(bits.sum() / characters.sum()),
-        "lines_left_out": len(lines) - len(nats),
+        "lines_left_out": int(np.count_nonzero(bits == 0)),
         **length,
         "speed": asdict(speed) if speed else None,
         "parameters": bundle.model.num_parameters(),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from math import log
 from typing import Literal, Protocol
 
 import numpy as np
@@ -298,6 +299,19 @@ def line_nats(
     """The index of each untruncated line, and the nats of its tokens and its end, ordered by length."""
     examples = Lines(lines, bundle.decoder, separator_of(bundle.decoder, settings), bundle.max_positions)
     return stack_nats(bundle, examples, examples.whole, progress)
+
+
+def line_bits(
+    bundle: Bundle,
+    lines: Sequence[str],
+    settings: CausalSettings,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> NDArray[np.float64]:
+    """Each line's bits and characters [n, 2], its end included; zeros for a line that is too long."""
+    measured = np.zeros((len(lines), 2))
+    for index, nats in line_nats(bundle, lines, settings, progress):
+        measured[index] = nats.sum() / log(2), count_characters([lines[index]])
+    return measured
 
 
 def stack_nats(
