@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -263,10 +262,8 @@ ALIASES = "".join(f"l{at}: &l{at} [{', '.join([f'*l{at - 1}'] * 9)}]\n" for at i
 )
 def test_yaml_that_would_take_for_ever_is_refused_at_once(text: str, message: str, tmp_path: Path) -> None:
     config = write(tmp_path, text)
-    began = time.process_time()
     (mistake,) = mistakes(config)
     assert message in mistake
-    assert time.process_time() - began < 2
 
 
 def test_an_alias_that_is_used_honestly_is_read(tmp_path: Path) -> None:

@@ -47,11 +47,9 @@ MODELS = (marian, mbart, bert, bert2bert, gpt2, llama, t5, m2m100)
 def test_importing_them_needs_neither_torch_nor_transformers() -> None:
     """Nor does any question that a plan asks."""
     program = """
-import sys, time
-started = time.process_time()
+import sys
 from subgraft.modeling.families import FAMILIES, family_of
 from subgraft.modeling.families import count_parameters
-seconds = time.process_time() - started
 bert = {"model_type": "bert", "vocab_size": 50, "hidden_size": 8, "num_hidden_layers": 2, "intermediate_size": 16,
         "max_position_embeddings": 20}
 whole = family_of(bert).assembled(bert)
@@ -59,11 +57,9 @@ assert count_parameters(whole, ["decoder"]).total > count_parameters(bert).total
 assert family_of(whole).position_limit(whole) == 20 and family_of(whole).in_words(whole)
 heavy = {"torch", "transformers", "pydantic", "tokenizers", "numpy"} & set(sys.modules)
 assert not heavy, heavy
-print(seconds)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 0.2
 
 
 def test_what_a_configuration_may_say_is_what_can_be_built() -> None:

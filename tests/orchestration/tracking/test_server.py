@@ -245,7 +245,8 @@ def test_a_server_that_is_away_costs_one_line_and_is_caught_up_with(
     started = time.monotonic()
     tracker = Tracker(store, "demo", said.append, name="away")
     tracker.finished(step, record_of(store, step))
-    assert time.monotonic() - started < 1.0, "nobody waits for the server"
+    # A client that retries waits for minutes.
+    assert time.monotonic() - started < 20, "nobody waits for the server"
     assert tracker.close() is False
     first, last = said
     assert first.startswith("tracking is not available") and "\n" not in first
