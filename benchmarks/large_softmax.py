@@ -24,8 +24,8 @@ from torch.nn import LinearCrossEntropyOptions, functional
 from measurements import measurements, options
 from subgraft.config.training import NamedPrecision
 from subgraft.modeling.precision import autocast, faster_products
-from subgraft.training.objectives import cross_entropy
-from subgraft.training.objectives.logit_slices import loss_slice_rows, slice_rows
+from subgraft.training.objectives.compute import cross_entropy
+from subgraft.training.objectives.compute.logit_slices import loss_slice_rows, slice_rows
 
 VOCABULARY, QUICK = 250_027, 100_000
 SMOOTHING = 0.1

@@ -18,8 +18,8 @@ from subgraft.modeling.families import family_named
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.words import WordBoundaries
-from subgraft.training.objectives.blocks import Blocks
-from subgraft.training.objectives.denoising import Denoising
+from subgraft.training.objectives.compute.blocks import Blocks
+from subgraft.training.objectives.compute.denoising import Denoising
 
 PAIRS = (("en", "fr"), ("en", "zh"))
 CODES = {"en": "en_XX", "fr": "fr_XX", "zh": "zh_CN"}

@@ -21,7 +21,7 @@ from measurements import in_environment_of_runs, measurements, options
 from subgraft.config.training import NamedPrecision, TrainingSettings
 from subgraft.modeling.precision import LayerShape, faster_precision, fuses_attention
 from subgraft.training.engine import PlainEngine
-from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqLoss
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqBatch, Seq2SeqLoss
 
 # Width, layers of each side.
 MODELS = ((128, 2), (256, 3), (512, 6))

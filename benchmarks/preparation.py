@@ -22,7 +22,7 @@ from subgraft.embeddings.generators.generator import Generator
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.training.engine import PlainEngine
-from subgraft.training.objectives.seq2seq import Seq2SeqView
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqView
 from tatoeba import small_model
 
 QUICK = 5  # steps

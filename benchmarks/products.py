@@ -23,7 +23,7 @@ from subgraft.config.training import TrainingSettings
 from subgraft.modeling import precision as products
 from subgraft.modeling.precision import LONGEST_PLAIN, faster_products
 from subgraft.training.engine import PlainEngine
-from subgraft.training.objectives.seq2seq import Seq2SeqLoss
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqLoss
 
 # Width and layers of each side, sentences, tokens of each; about so many, within a fifth.
 SHAPES = ((128, 2, 100, 20), (128, 2, 32, 64), (256, 3, 8, 256), (256, 3, 2, 1024), (512, 6, 32, 32))

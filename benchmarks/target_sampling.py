@@ -48,10 +48,10 @@ from subgraft.subwords.vocabulary.learn import learn
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Hooks, Trainer
-from subgraft.training.objectives.embedding_view import ModelEmbeddings, counted_states
-from subgraft.training.objectives.masked import MaskedSentences
-from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackStates, collate
-from subgraft.training.objectives.target_sampling import SampledLoss, nearest, target_sampling
+from subgraft.training.objectives.compute.embedding_view import ModelEmbeddings, counted_states
+from subgraft.training.objectives.compute.masked import MaskedSentences
+from subgraft.training.objectives.compute.single_stack import StackBatch, StackExample, StackLoss, StackStates, collate
+from subgraft.training.objectives.compute.target_sampling import SampledLoss, nearest, target_sampling
 from subgraft.training.setup import held_out_mean
 
 LENGTH, SHARE, MASK, SPECIAL = 40, 0.15, 4, 5

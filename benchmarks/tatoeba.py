@@ -12,7 +12,7 @@ from subgraft.data.text.reading import lines
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_named
 from subgraft.subwords.vocabulary.learn import learn
-from subgraft.training.objectives.translation import Translation
+from subgraft.training.objectives.compute.translation import Translation
 
 LANGUAGES = Languages(source="en", target="fr")
 MAX_LENGTH = 512

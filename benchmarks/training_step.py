@@ -26,7 +26,7 @@ from subgraft.data.text.batches import BatchPlan
 from subgraft.modeling.sides import side
 from subgraft.orchestration.execution.cluster import ENVIRONMENT
 from subgraft.training.engine import PlainEngine
-from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, top_states
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, top_states
 from tatoeba import small_model
 
 WARMUP, QUICK = 2, 3

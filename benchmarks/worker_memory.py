@@ -36,8 +36,8 @@ from subgraft.orchestration.execution.cluster import ENVIRONMENT
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.engine import PlainEngine
-from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
-from subgraft.training.objectives.translation import Translation
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqData, Seq2SeqLoss
+from subgraft.training.objectives.compute.translation import Translation
 from tatoeba import LANGUAGES, small_model
 
 CACHES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")

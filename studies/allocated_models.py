@@ -55,10 +55,10 @@ from subgraft.modeling.families import family_named
 from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.store import Store
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.objective import Concatenation
-from subgraft.training.objectives.seq2seq import Example, Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss
-from subgraft.training.objectives.target_sampling import SampledLoss, target_sampling
-from subgraft.training.objectives.translation import token_nats
+from subgraft.training.objectives.compute.interface import Concatenation
+from subgraft.training.objectives.compute.seq2seq import Example, Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss
+from subgraft.training.objectives.compute.target_sampling import SampledLoss, target_sampling
+from subgraft.training.objectives.compute.translation import token_nats
 from timed_training import plain_trainer
 
 HELD_OUT = ("held out", "Declaration")

@@ -45,8 +45,8 @@ from subgraft.modeling.families import family_named
 from subgraft.subwords.allocation.capacity import capacity
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.causal import CausalScores, Lines, set_bos_token
-from subgraft.training.objectives.single_stack import StackBatch, StackLoss
+from subgraft.training.objectives.compute.causal import CausalScores, Lines, set_bos_token
+from subgraft.training.objectives.compute.single_stack import StackBatch, StackLoss
 from timed_training import trained
 
 SIZES = tuple(f"bpe-{size}" for size in (1000, 2000, 4000, 8000, 16000))

@@ -39,8 +39,8 @@ from subgraft.modeling.sides import side, without_dropout
 from subgraft.subwords.similar_tokens.finder import SimilarTokenFinder
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss
-from subgraft.training.objectives.translation import Translation
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss
+from subgraft.training.objectives.compute.translation import Translation
 
 # Dev sentences and their batches, as finetunings are watched; steps after which they are scored.
 DEV_SENTENCES, DEV_TOKENS = 200, 4000

@@ -50,11 +50,16 @@ from subgraft.modeling.families import family_named, language_code
 from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.distributed import Workers
-from subgraft.training.objectives.embedding_view import ModelEmbeddings, counted_states
-from subgraft.training.objectives.objective import Concatenation
-from subgraft.training.objectives.seq2seq import Example, Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, top_states
-from subgraft.training.objectives.target_sampling import SampledBatch, SampledLoss, TargetSampling, target_sampling
+from subgraft.training.objectives.compute.distributed import Workers
+from subgraft.training.objectives.compute.embedding_view import ModelEmbeddings, counted_states
+from subgraft.training.objectives.compute.interface import Concatenation
+from subgraft.training.objectives.compute.seq2seq import Example, Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, top_states
+from subgraft.training.objectives.compute.target_sampling import (
+    SampledBatch,
+    SampledLoss,
+    TargetSampling,
+    target_sampling,
+)
 from timed_training import trained
 
 EVERYDAY = {

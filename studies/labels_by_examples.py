@@ -26,7 +26,7 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.store import Store
-from subgraft.training.objectives.objective import selected_examples
+from subgraft.training.objectives.compute.interface import selected_examples
 from subgraft.training.progress import selected_weights
 
 ALL, BASELINE = "all", "TF-IDF, logistic regression"

@@ -34,9 +34,9 @@ from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages.training import FinetuneStage
-from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.translation import DevScores
 from subgraft.training.objectives.registry import task_text, with_text
-from subgraft.training.objectives.translation import DevScores
 from subgraft.training.progress import SELECTIONS
 from subgraft.training.setup import fit
 

@@ -18,9 +18,9 @@ from transformers import PreTrainedModel
 from subgraft.config.training import PretrainSettings
 from subgraft.modeling.families import family_of
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.causal import Lines, padding_of
-from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings
-from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackStates, collate
+from subgraft.training.objectives.compute.causal import Lines, padding_of
+from subgraft.training.objectives.compute.embedding_view import IGNORED, ModelEmbeddings
+from subgraft.training.objectives.compute.single_stack import StackBatch, StackExample, StackStates, collate
 from subgraft.training.schedule import batch_plan
 from timed_training import trained
 

@@ -22,7 +22,7 @@ from subgraft.config.corpora import Languages
 from subgraft.interfaces.cli.arguments import language_pair
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import encoder_states, without_dropout
-from subgraft.training.objectives.translation import Translation
+from subgraft.training.objectives.compute.translation import Translation
 
 
 @torch.no_grad()

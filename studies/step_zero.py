@@ -25,8 +25,8 @@ from subgraft.interfaces.cli.arguments import language_pair
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import without_dropout
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.seq2seq import Seq2SeqData, token_loss
-from subgraft.training.objectives.translation import Translation
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqData, token_loss
+from subgraft.training.objectives.compute.translation import Translation
 
 # As finetunings are watched.
 DEV_SENTENCES, DEV_TOKENS = 200, 4000

@@ -26,7 +26,7 @@ from subgraft.modeling.inference.prompts import one_line
 from subgraft.modeling.inference.search import end_tokens
 from subgraft.orchestration.execution.plan import make_plan
 from subgraft.orchestration.store.store import Store
-from subgraft.training.objectives.conversations import answer_nats
+from subgraft.training.objectives.compute.conversations import answer_nats
 from toys import english
 
 LINES = english(90)

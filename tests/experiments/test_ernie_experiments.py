@@ -17,7 +17,7 @@ from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.further_heads import HEADS
 from subgraft.modeling.hub import read_config
 from subgraft.modeling.load import load_model
-from subgraft.training.objectives.label_objective import with_saved_head
+from subgraft.training.objectives.compute.label_objective import with_saved_head
 from subgraft.training.objectives.registry import OBJECTIVES
 from toys import english
 

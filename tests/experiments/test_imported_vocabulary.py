@@ -24,7 +24,7 @@ from subgraft.subwords.allocation.union import union
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.specials import special_tokens
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.compute.interface import Request
 from toys import english, german
 
 MANY = (

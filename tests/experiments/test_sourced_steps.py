@@ -32,7 +32,7 @@ from subgraft.orchestration.estimates.estimate import estimates
 from subgraft.orchestration.execution.plan import make_plan
 from subgraft.orchestration.store.store import Store
 from subgraft.subwords.vocabulary.learn import learn
-from subgraft.training.objectives.conditioned import source_read
+from subgraft.training.objectives.compute.conditioned import source_read
 from toys import build_mbart, english, german, german_tokenizer, gpt2, multilingual_tokenizer
 
 GPT2 = "{family: gpt2, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 256}"

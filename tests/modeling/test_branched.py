@@ -18,9 +18,9 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.transformers import export_transformers
 from subgraft.modeling.families import FAMILIES, count_parameters
 from subgraft.modeling.heads import with_head
-from subgraft.training.objectives.causal import CausalBatch
-from subgraft.training.objectives.embedding_view import IGNORED
-from subgraft.training.objectives.single_stack import StackBatch, StackLoss
+from subgraft.training.objectives.compute.causal import CausalBatch
+from subgraft.training.objectives.compute.embedding_view import IGNORED
+from subgraft.training.objectives.compute.single_stack import StackBatch, StackLoss
 from toys import cased_tokenizer
 
 SIZES: dict[str, Any] = {

@@ -14,8 +14,8 @@ from equal_time import EVERYDAY, TESTAMENTS, NoisedLines, Restored, Watched, mai
 from equal_time_report import Run, write
 from subgraft.config.training import UniformTargets
 from subgraft.subwords.vocabulary.learn import learn
-from subgraft.training.objectives.seq2seq import Seq2SeqLoss
-from subgraft.training.objectives.target_sampling import target_sampling
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqLoss
+from subgraft.training.objectives.compute.target_sampling import target_sampling
 from toys import english, german, mbart, multilingual_tokenizer
 
 

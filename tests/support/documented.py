@@ -17,8 +17,8 @@ from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.next_sentence import with_next_sentence
-from subgraft.training.objectives.mixture import MixedLoss, Mixture
-from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture
 from subgraft.training.objectives.registry import objectives_of
 from toys import SHAPE, build_bert, cased_tokenizer, english
 

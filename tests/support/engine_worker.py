@@ -67,17 +67,17 @@ from subgraft.modeling.sides import set_hidden_dropout, side, tables_of
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import Batch, Engine, PlainEngine, recompute_activations
 from subgraft.training.loop import Hooks, Trainer
-from subgraft.training.objectives.causal import set_bos_token
-from subgraft.training.objectives.conditioned import SourcedLines, SourcedLoss
-from subgraft.training.objectives.distributed import Workers
-from subgraft.training.objectives.masked import MaskedSentences
-from subgraft.training.objectives.masked_entities import EntityLoss
-from subgraft.training.objectives.mixture import MixedBatch, MixedLoss, Mixture
-from subgraft.training.objectives.objective import ObjectiveLoss
-from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss, Seq2SeqView
-from subgraft.training.objectives.single_stack import StackLoss
-from subgraft.training.objectives.target_sampling import NearestSampling, SampledBatch, SampledLoss
-from subgraft.training.objectives.translation import Translation
+from subgraft.training.objectives.compute.causal import set_bos_token
+from subgraft.training.objectives.compute.conditioned import SourcedLines, SourcedLoss
+from subgraft.training.objectives.compute.distributed import Workers
+from subgraft.training.objectives.compute.interface import ObjectiveLoss
+from subgraft.training.objectives.compute.masked import MaskedSentences
+from subgraft.training.objectives.compute.masked_entities import EntityLoss
+from subgraft.training.objectives.compute.mixture import MixedBatch, MixedLoss, Mixture
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqData, Seq2SeqLoss, Seq2SeqView
+from subgraft.training.objectives.compute.single_stack import StackLoss
+from subgraft.training.objectives.compute.target_sampling import NearestSampling, SampledBatch, SampledLoss
+from subgraft.training.objectives.compute.translation import Translation
 from subgraft.training.parameter_groups import ParameterRates
 from subgraft.training.progress import Selection
 from subgraft.training.schedule import Data

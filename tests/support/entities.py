@@ -19,14 +19,14 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.entities import EntityTable
 from subgraft.modeling.families import FAMILIES
 from subgraft.modeling.next_sentence import with_next_sentence
-from subgraft.training.objectives.masked_entities import (
+from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.masked_entities import (
     ConvertedExamples,
     EntitySentences,
     NumberedText,
 )
-from subgraft.training.objectives.masked_inputs import AROUND, SingleTexts
-from subgraft.training.objectives.mixture import MixedLoss, Mixture
-from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.compute.masked_inputs import AROUND, SingleTexts
+from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture
 from subgraft.training.objectives.registry import objectives_of
 from toys import cased_tokenizer, english
 

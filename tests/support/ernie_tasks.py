@@ -15,8 +15,8 @@ from subgraft.config.training import TrainingSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES
 from subgraft.subwords.vocabulary.learn import learn
-from subgraft.training.objectives.mixture import MixedLoss, Mixture
-from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture
 from subgraft.training.objectives.registry import objectives_of
 from toys import SHAPE, english, one_stack
 

@@ -34,7 +34,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.families import count_parameters
 from subgraft.modeling.sides import side
-from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.compute.interface import Request
 from subgraft.training.objectives.registry import objectives_of
 from toys import english, fitted_tokenizer, german, mbart, multilingual_tokenizer
 

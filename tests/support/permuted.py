@@ -12,8 +12,8 @@ from subgraft.config.training import PretrainSettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
-from subgraft.training.objectives.objective import Request
-from subgraft.training.objectives.permutation import PermutationObjective, permute
+from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.permutation import PermutationObjective, permute
 from toys import english, multilingual_tokenizer, xlnet
 
 ENGLISH = Languages(source="en", target="en")

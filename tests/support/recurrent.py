@@ -14,9 +14,9 @@ from subgraft.config.training import PretrainSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES
-from subgraft.training.objectives.mixture import MixedLoss, Mixture
-from subgraft.training.objectives.objective import Request
-from subgraft.training.objectives.recurrence import RecurrentObjective
+from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture
+from subgraft.training.objectives.compute.recurrence import RecurrentObjective
 from subgraft.training.objectives.registry import objectives_of
 from subgraft.training.progress import Preparation
 from subgraft.training.stream_memory import memory_of

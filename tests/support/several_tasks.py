@@ -15,7 +15,7 @@ from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSetti
 from subgraft.config.tasks import TASKS
 from subgraft.config.training import FinetuneSettings
 from subgraft.modeling.bundle import Bundle
-from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.compute.interface import Request
 from subgraft.training.understanding.multitask import TasksAtOnce, with_task_heads
 from subgraft.training.understanding.objective import LabelledExamples
 from toys import bert, cased_tokenizer, german_tokenizer

@@ -30,7 +30,7 @@ from subgraft.config.models import (
 from subgraft.modeling.families import FAMILIES, Config, SequenceFormat, family_of
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.blocks import Blocks
+from subgraft.training.objectives.compute.blocks import Blocks
 from vocabularies import with_room
 
 SHAPE: dict[str, Any] = {

@@ -21,7 +21,7 @@ from subgraft.pipeline.compute import pretrain
 from subgraft.pipeline.stages.training import PretrainStage
 from subgraft.training.context import Context, Json
 from subgraft.training.loop import Trainer
-from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqBatch, Seq2SeqData
 from subgraft.training.schedule import dropout_seed
 
 # The folder of traces: a file per process, a line per batch.

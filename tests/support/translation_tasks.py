@@ -18,9 +18,9 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import without_dropout
 from subgraft.pipeline.compute.back_translation import BothDirections
 from subgraft.pipeline.compute.models import with_context
-from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.translation import TaskPairs
 from subgraft.training.objectives.registry import directions_text, task_text, with_text
-from subgraft.training.objectives.translation import TaskPairs
 from subgraft.training.schedule import Data
 from toys import SHAPE, build_mbart, english, german, multilingual_tokenizer
 

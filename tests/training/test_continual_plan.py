@@ -21,8 +21,8 @@ from subgraft.config.training import PretrainSettings
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Hooks, Trainer
-from subgraft.training.objectives.mixture import MixedBatch, MixedLoss, Mixture
-from subgraft.training.objectives.objective import ObjectiveLoss
+from subgraft.training.objectives.compute.interface import ObjectiveLoss
+from subgraft.training.objectives.compute.mixture import MixedBatch, MixedLoss, Mixture
 from subgraft.training.optimizers import Horizon, learning_rate
 from subgraft.training.schedule import MixedPlan, RampedPlan, data_plan
 

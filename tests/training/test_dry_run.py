@@ -38,8 +38,8 @@ HEADROOM = 400 * 2**20
 
 def _trainer(place: Path) -> tuple[Trainer, PlainEngine]:
     from subgraft.config.corpora import Languages
-    from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
-    from subgraft.training.objectives.translation import Translation
+    from subgraft.training.objectives.compute.seq2seq import Seq2SeqData, Seq2SeqLoss
+    from subgraft.training.objectives.compute.translation import Translation
     from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer, sequence_format
 
     source, target = english_tokenizer(), german_tokenizer()

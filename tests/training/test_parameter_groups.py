@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.modeling.sides import tables_of
-from subgraft.training.objectives.seq2seq import Seq2SeqLoss
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqLoss
 from subgraft.training.parameter_groups import Layers, ParameterRates
 from toys import bert, gpt2, marian, mbart
 

@@ -9,7 +9,7 @@ from new_vocabularies import LANGUAGES, upstream
 from subgraft.base.errors import UserError
 from subgraft.config.training import TrainingSettings
 from subgraft.evaluation.metrics.bits_per_character import LEFT_OUT, bits_per_character
-from subgraft.training.objectives.translation import DevScores, reference_nats
+from subgraft.training.objectives.compute.translation import DevScores, reference_nats
 
 SETTINGS = TrainingSettings(
     max_steps=1, batch_size=200, learning_rate=1e-3, warmup_steps=1, max_length=32, precision="fp32", dev_sentences=9

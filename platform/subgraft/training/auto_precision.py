@@ -18,7 +18,7 @@ from subgraft.base.files import make_private
 from subgraft.config.training import NamedPrecision, TrainingSettings
 from subgraft.modeling.precision import MAX_TIME_RATIO, LayerShape, MeasuredPrecision, device_name, faster_precision
 from subgraft.training.context import Context, Json
-from subgraft.training.objectives.distributed import rank_and_world
+from subgraft.training.objectives.compute.distributed import rank_and_world
 
 
 class _TrainingRecipe(Protocol):

@@ -19,8 +19,8 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import fast_translator
 from subgraft.modeling.inference.translate import Translator, translator_of
 from subgraft.training.context import Context
-from subgraft.training.objectives.distributed import rank_and_world
-from subgraft.training.objectives.translation import DEV_LENGTH_RATIO
+from subgraft.training.objectives.compute.distributed import rank_and_world
+from subgraft.training.objectives.compute.translation import DEV_LENGTH_RATIO
 from subgraft.training.setup import device
 
 # Sentences per file of translations; a killed step loses at most one file per worker.

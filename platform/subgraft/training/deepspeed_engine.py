@@ -19,7 +19,7 @@ from subgraft.config.runtime import Offload, ZeroStage
 from subgraft.config.training import TrainingSettings
 from subgraft.modeling.precision import autocast, faster_products
 from subgraft.training.engine import Batch
-from subgraft.training.objectives.distributed import rank_and_world
+from subgraft.training.objectives.compute.distributed import rank_and_world
 from subgraft.training.optimizers import OPTIMIZERS, optimizer_arguments
 from subgraft.training.parameter_groups import ParameterRates
 from subgraft.training.tensor_shards import TensorSlice

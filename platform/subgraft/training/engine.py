@@ -14,7 +14,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.training import TrainingSettings
 from subgraft.modeling.precision import autocast, faster_products
 from subgraft.training.gradient_all_reduce import GradientAllReduce
-from subgraft.training.objectives.distributed import rank_and_world
+from subgraft.training.objectives.compute.distributed import rank_and_world
 from subgraft.training.optimizers import OPTIMIZERS, make_optimizer
 from subgraft.training.parameter_groups import ParameterRates
 from subgraft.training.rare_rows import RowUpdates

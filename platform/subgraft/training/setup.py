@@ -26,7 +26,7 @@ from subgraft.training.context import Context, Json
 from subgraft.training.dry_run import explain_out_of_memory
 from subgraft.training.engine import Engine, PlainEngine, recompute_activations
 from subgraft.training.loop import Hooks, Trainer
-from subgraft.training.objectives.distributed import rank_and_world, sums_over_batches
+from subgraft.training.objectives.compute.distributed import rank_and_world, sums_over_batches
 from subgraft.training.optimizers import SCHEDULES
 from subgraft.training.parameter_groups import ParameterRates
 from subgraft.training.progress import CURVE, Outcome, Preparation, Selection

@@ -14,9 +14,9 @@ from subgraft.embeddings.generators.network import Network, NetworkShape
 from subgraft.embeddings.methods.network import NetworkSettings
 from subgraft.modeling.sides import decoder_states_from_memory, encoder_states, input_scale, side
 from subgraft.subwords.vocabulary.alignment import NEW
-from subgraft.training.objectives.embedding_view import IGNORED
-from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqView
-from subgraft.training.objectives.translation import Translation
+from subgraft.training.objectives.compute.embedding_view import IGNORED
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqBatch, Seq2SeqView
+from subgraft.training.objectives.compute.translation import Translation
 from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer, sequence_format
 
 SETTINGS = NetworkSettings(width=8, layers=1, domains=3, sentences=50, vocabulary_size=(1.0, 2.0), negatives=20)

@@ -13,10 +13,10 @@ from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.resegment import Resegmenter
 from subgraft.embeddings.generators.simulation import GeneratorBatch, Simulator
 from subgraft.modeling.sides import decoder_states_from_memory, side
-from subgraft.training.objectives.embedding_view import extended_cross_entropy, without_twins
-from subgraft.training.objectives.objective import TokenBatch
-from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqView
-from subgraft.training.objectives.translation import Translation
+from subgraft.training.objectives.compute.embedding_view import extended_cross_entropy, without_twins
+from subgraft.training.objectives.compute.interface import TokenBatch
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqBatch, Seq2SeqView
+from subgraft.training.objectives.compute.translation import Translation
 from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer, output_bias, sequence_format
 
 SIDES: tuple[SideName, SideName] = ("encoder", "decoder")

@@ -11,10 +11,10 @@ from subgraft.config.objectives import MaskedSettings
 from subgraft.embeddings.generators.generator import Generator, GeneratorKind, mix
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
-from subgraft.training.objectives.embedding_view import IGNORED
-from subgraft.training.objectives.masked import MaskedSentences, MaskedView
-from subgraft.training.objectives.objective import TokenBatch
-from subgraft.training.objectives.single_stack import StackBatch
+from subgraft.training.objectives.compute.embedding_view import IGNORED
+from subgraft.training.objectives.compute.interface import TokenBatch
+from subgraft.training.objectives.compute.masked import MaskedSentences, MaskedView
+from subgraft.training.objectives.compute.single_stack import StackBatch
 from toys import bert, cased_tokenizer, english, german
 
 LINES = english(40) + german(40)

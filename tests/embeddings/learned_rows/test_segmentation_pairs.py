@@ -15,8 +15,8 @@ from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationPair
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.encoder_only import BERT2BERT
 from subgraft.subwords.vocabulary.tokenizer import NO_OFFSET, Tokenizer
-from subgraft.training.objectives.embedding_view import IGNORED
-from subgraft.training.objectives.translation import Translation
+from subgraft.training.objectives.compute.embedding_view import IGNORED
+from subgraft.training.objectives.compute.translation import Translation
 from toys import german_tokenizer
 
 SOME = TEXTS[:60]

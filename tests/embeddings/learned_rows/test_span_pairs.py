@@ -12,7 +12,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.encoder_only import BERT2BERT
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.embedding_view import IGNORED
+from subgraft.training.objectives.compute.embedding_view import IGNORED
 from toys import german, german_tokenizer
 
 TRAINING = TrainingSettings(epochs=1, batch_size=400, max_length=60, learning_rate=0.01, warmup_steps=2)

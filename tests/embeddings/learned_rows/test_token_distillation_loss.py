@@ -25,8 +25,8 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Trainer
-from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
-from subgraft.training.objectives.translation import Translation
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqData, Seq2SeqLoss
+from subgraft.training.objectives.compute.translation import Translation
 from subgraft.training.schedule import Data
 from toys import german, german_tokenizer
 

@@ -22,8 +22,8 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Trainer
-from subgraft.training.objectives.seq2seq import Seq2SeqData, token_loss
-from subgraft.training.objectives.translation import Translation
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqData, token_loss
+from subgraft.training.objectives.compute.translation import Translation
 from toys import bert2bert, cased_tokenizer
 
 BOTH: tuple[SideName, ...] = ("encoder", "decoder")

@@ -12,7 +12,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.transplanting.computed_tables import NewRowsOnly
 from subgraft.modeling.sides import tables_of
-from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqLoss
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqBatch, Seq2SeqLoss
 from toys import bert2bert, marian, mbart, t5
 
 BATCH = Seq2SeqBatch(

@@ -12,7 +12,7 @@ from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqLoss
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqBatch, Seq2SeqLoss
 from toys import english_tokenizer, german, german_tokenizer, marian, mbart, multilingual_tokenizer
 
 BATCH = Seq2SeqBatch(

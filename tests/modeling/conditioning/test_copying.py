@@ -20,14 +20,14 @@ from subgraft.modeling.conditioning.conditional_model import ConditionalModel, c
 from subgraft.modeling.families import count_parameters
 from subgraft.pipeline.compute.transfer import transfer_bundle
 from subgraft.subwords.vocabulary.learn import learn
-from subgraft.training.objectives.conditioned import (
+from subgraft.training.objectives.compute.conditioned import (
     SourcedBatch,
     SourcedLoss,
     SourcedStates,
     selection_loss,
     spans_in_target,
 )
-from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings
+from subgraft.training.objectives.compute.embedding_view import IGNORED, ModelEmbeddings
 from toys import german, german_tokenizer, gpt2
 
 ENCODER = {"layers": 1, "attention_heads": 2, "dropout": 0.0}

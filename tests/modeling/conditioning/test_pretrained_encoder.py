@@ -17,7 +17,7 @@ from subgraft.modeling.conditioning.source_encoders import encoder_of
 from subgraft.modeling.conditioning.source_settings import pretrained_source
 from subgraft.modeling.conditioning.sources import TextSource
 from subgraft.modeling.families import Parameters, count_parameters
-from subgraft.training.objectives.conditioned import source_read
+from subgraft.training.objectives.compute.conditioned import source_read
 from toys import bert, english_tokenizer, german, german_tokenizer, gpt2, m2m100, marian, mbart, t5
 
 READERS: dict[str, Callable[[], PreTrainedModel]] = {"marian": marian, "bert": bert, "t5": t5, "m2m100": m2m100}

@@ -20,8 +20,8 @@ from subgraft.modeling.conditioning.sources import FeatureSource
 from subgraft.modeling.families import family_named
 from subgraft.modeling.inference.write_text import Writer
 from subgraft.subwords.vocabulary.learn import learn
-from subgraft.training.objectives.causal import set_bos_token
-from subgraft.training.objectives.conditioned import SourcedLines, SourcedLoss
+from subgraft.training.objectives.compute.causal import set_bos_token
+from subgraft.training.objectives.compute.conditioned import SourcedLines, SourcedLoss
 
 WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 PLACES = 3

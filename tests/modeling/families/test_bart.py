@@ -29,9 +29,9 @@ from subgraft.modeling.sides import shares_table, without_dropout
 from subgraft.pipeline.compute.transfer import transfer
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.learn import learn
-from subgraft.training.objectives.blocks import Blocks
-from subgraft.training.objectives.denoising import Denoising
-from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqView, token_loss
+from subgraft.training.objectives.compute.blocks import Blocks
+from subgraft.training.objectives.compute.denoising import Denoising
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqView, token_loss
 from toys import SHAPE, bart, english, generated, german, masking_tokenizer, sequence_format
 
 KINDS = pytest.mark.parametrize("kind", ["unigram", "byte-level-bpe"])

@@ -21,8 +21,8 @@ from subgraft.modeling.families.encoder_only import BERT2BERT
 from subgraft.modeling.inference.translate import BeamCache, Translator
 from subgraft.modeling.sides import side, without_dropout
 from subgraft.pipeline.compute.models import assemble
-from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, Seq2SeqView, token_loss
-from subgraft.training.objectives.translation import Translation
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, Seq2SeqView, token_loss
+from subgraft.training.objectives.compute.translation import Translation
 from toys import SHAPE, bert, bert2bert, cased_tokenizer, english, generated, german, german_tokenizer, publish_bert
 
 LANGUAGES = Languages(source="en", target="de")

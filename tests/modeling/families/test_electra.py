@@ -20,8 +20,8 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES, as_both_sides, config_dict, count_parameters
 from subgraft.modeling.load import load_model
 from subgraft.modeling.sides import side
-from subgraft.training.objectives.masked import MaskedSentences
-from subgraft.training.objectives.single_stack import StackLoss
+from subgraft.training.objectives.compute.masked import MaskedSentences
+from subgraft.training.objectives.compute.single_stack import StackLoss
 from toys import SHAPE, cased_tokenizer, english, one_stack
 
 WIDTH = 8

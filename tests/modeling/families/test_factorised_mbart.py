@@ -26,8 +26,8 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES, config_dict, count_parameters
 from subgraft.modeling.load import load_model
 from subgraft.modeling.sides import replace_tables, shares_table, side
-from subgraft.training.objectives.denoising import Denoising
-from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
+from subgraft.training.objectives.compute.denoising import Denoising
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqData, Seq2SeqLoss
 from toys import SHAPE, fitted_tokenizer, generated, german, mbart_blocks, multilingual_tokenizer, output_bias
 
 WIDTH = 8

@@ -18,7 +18,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES, config_dict, count_parameters
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.masked import MaskedObjective
+from subgraft.training.objectives.compute.masked import MaskedObjective
 from toys import SHAPE, cased_tokenizer, english, one_stack
 
 SETTINGS = RobertaSettings(**{**one_stack(SHAPE, "encoder_layers"), "max_positions": 64})

@@ -33,8 +33,8 @@ from subgraft.modeling.sides import (
 )
 from subgraft.pipeline.compute.transfer import transfer
 from subgraft.subwords.vocabulary.alignment import align
-from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqView, token_loss
-from subgraft.training.objectives.translation import Translation
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqView, token_loss
+from subgraft.training.objectives.compute.translation import Translation
 from toys import SHAPE, english, fitted_tokenizer, german, joint_tokenizer, t5
 
 LANGUAGES = Languages(source="en", target="de")

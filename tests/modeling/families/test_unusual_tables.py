@@ -26,9 +26,9 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of
 from subgraft.modeling.load import load_model
 from subgraft.modeling.sides import side
-from subgraft.training.objectives.causal import Lines
-from subgraft.training.objectives.masked import MaskedSentences
-from subgraft.training.objectives.single_stack import StackLoss
+from subgraft.training.objectives.compute.causal import Lines
+from subgraft.training.objectives.compute.masked import MaskedSentences
+from subgraft.training.objectives.compute.single_stack import StackLoss
 
 MASKED = ("electra-small-generator", "deberta-v3-base")
 NAMES = (*MASKED, "gemma-2-2b", "opt-350m")

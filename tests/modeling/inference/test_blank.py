@@ -17,7 +17,7 @@ from subgraft.modeling.inference.ctranslate2_directory import ExportedModel
 from subgraft.modeling.inference.ctranslate2_search import ExportedTranslator
 from subgraft.modeling.inference.translate import Translator
 from subgraft.modeling.inference.write_text import Writer, written_for
-from subgraft.training.objectives.conditioned import source_read
+from subgraft.training.objectives.compute.conditioned import source_read
 from toys import english, german_tokenizer, gpt2
 
 LANGUAGES = Languages(source="en", target="de")

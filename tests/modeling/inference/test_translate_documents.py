@@ -15,8 +15,8 @@ from subgraft.config.corpora import Languages
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.search import MARGIN, output_limit
 from subgraft.modeling.inference.translate_documents import BlockTranslator, sentences_of
-from subgraft.training.objectives.document_translation import DocumentTranslation, PairedDocuments, Vocabularies
-from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
+from subgraft.training.objectives.compute.document_translation import DocumentTranslation, PairedDocuments, Vocabularies
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqData, Seq2SeqLoss
 from toys import SHAPE, bart, build_mbart, english, german, masking_tokenizer, multilingual_tokenizer, output_bias
 
 LANGUAGES = Languages(source="en", target="de")

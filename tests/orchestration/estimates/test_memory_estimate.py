@@ -14,7 +14,7 @@ from engine_runs import run_workers
 from subgraft.config.runtime import ZeroStage
 from subgraft.modeling.families import Parameters, count_parameters
 from subgraft.orchestration.estimates.memory_estimate import Dimensions, activation_bytes, checkpoint_bytes, state_bytes
-from subgraft.training.objectives.seq2seq import Seq2SeqBatch, top_states
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqBatch, top_states
 from toys import SHAPE, build_marian, english_tokenizer, german_tokenizer
 
 GIBIBYTE = 2**30

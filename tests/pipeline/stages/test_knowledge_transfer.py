@@ -22,8 +22,8 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
 from subgraft.orchestration.store.store import Store
 from subgraft.subwords.vocabulary.alignment import align
-from subgraft.training.objectives.masked import MaskedObjective
-from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.masked import MaskedObjective
 from toys import english, english_tokenizer, german, german_tokenizer, marian, publish_bert
 
 CONFIG = tiny(

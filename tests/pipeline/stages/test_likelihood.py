@@ -18,7 +18,7 @@ from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.artifacts import LIKELIHOOD, SPELLED, STATISTICS
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.translation import reference_nats
+from subgraft.training.objectives.compute.translation import reference_nats
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,8 @@ from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.training.objectives.masked import MaskedSentences
-from subgraft.training.objectives.single_stack import StackLoss
+from subgraft.training.objectives.compute.masked import MaskedSentences
+from subgraft.training.objectives.compute.single_stack import StackLoss
 from subgraft.training.progress import CURVE
 from toys import english, german
 

@@ -25,7 +25,7 @@ from subgraft.pipeline.compute.finetune import run
 from subgraft.pipeline.stages.training import FinetuneStage, NewRows
 from subgraft.subwords.vocabulary.alignment import new_tokens
 from subgraft.training.context import Json
-from subgraft.training.objectives.translation import DevScores
+from subgraft.training.objectives.compute.translation import DevScores
 from watched import KilledError, Watched
 
 STEPS = 5

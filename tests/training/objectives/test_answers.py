@@ -21,7 +21,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.prompts import ChatTemplate
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learn import learn
-from subgraft.training.objectives.conversations import (
+from subgraft.training.objectives.compute.conversations import (
     Conversations,
     ConversationScores,
     Turns,
@@ -30,8 +30,8 @@ from subgraft.training.objectives.conversations import (
     template_of,
     with_template,
 )
-from subgraft.training.objectives.embedding_view import IGNORED
-from subgraft.training.objectives.single_stack import StackLoss
+from subgraft.training.objectives.compute.embedding_view import IGNORED
+from subgraft.training.objectives.compute.single_stack import StackLoss
 from toys import english
 
 LINES = english(12)

@@ -15,7 +15,7 @@ from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
-from subgraft.training.objectives.causal import (
+from subgraft.training.objectives.compute.causal import (
     CausalScores,
     CausalView,
     Lines,
@@ -23,9 +23,9 @@ from subgraft.training.objectives.causal import (
     padding_of,
     separator_of,
 )
-from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings
-from subgraft.training.objectives.objective import Examples
-from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackStates, collate
+from subgraft.training.objectives.compute.embedding_view import IGNORED, ModelEmbeddings
+from subgraft.training.objectives.compute.interface import Examples
+from subgraft.training.objectives.compute.single_stack import StackBatch, StackExample, StackLoss, StackStates, collate
 from toys import german, german_tokenizer, gpt2
 
 LINES = german(60)

@@ -18,9 +18,9 @@ from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.words import WordBoundaries
-from subgraft.training.objectives.denoising import Denoising
-from subgraft.training.objectives.objective import Concatenation
-from subgraft.training.objectives.seq2seq import Seq2SeqView
+from subgraft.training.objectives.compute.denoising import Denoising
+from subgraft.training.objectives.compute.interface import Concatenation
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqView
 from toys import SHAPE, build_mbart, german, mbart_blocks, sequence_format
 
 LINES = german(200)

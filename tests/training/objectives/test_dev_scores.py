@@ -9,9 +9,9 @@ import torch
 
 from new_vocabularies import LANGUAGES, upstream
 from subgraft.config.training import FinetuneSettings
-from subgraft.training.objectives import dev_scores
-from subgraft.training.objectives.dev_scores import describe_dev_engine, dev_engine
-from subgraft.training.objectives.translation import DevScores
+from subgraft.training.objectives.compute import dev_scores
+from subgraft.training.objectives.compute.dev_scores import describe_dev_engine, dev_engine
+from subgraft.training.objectives.compute.translation import DevScores
 
 PAIRS = [("thank you.", "dank."), ("friend.", "freund."), ("house and land.", "haus land.")]
 

@@ -16,8 +16,8 @@ from subgraft.config.corpora import Languages
 from subgraft.config.training import FinetuneSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.translate import Translator
-from subgraft.training.objectives.distributed import sums_over_batches, texts_by_worker
-from subgraft.training.objectives.translation import DevScores
+from subgraft.training.objectives.compute.distributed import sums_over_batches, texts_by_worker
+from subgraft.training.objectives.compute.translation import DevScores
 from toys import english, english_tokenizer, german, german_tokenizer, marian
 
 SENTENCES = 130

@@ -24,9 +24,9 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES
 from subgraft.subwords.vocabulary.learn import learn
-from subgraft.training.objectives.dialogue import DialogueObjective, Dialogues
-from subgraft.training.objectives.embedding_view import IGNORED
-from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.compute.dialogue import DialogueObjective, Dialogues
+from subgraft.training.objectives.compute.embedding_view import IGNORED
+from subgraft.training.objectives.compute.interface import Request
 from toys import SHAPE, one_stack
 
 ENGLISH = Languages(source="en", target="en")

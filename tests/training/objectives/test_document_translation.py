@@ -18,8 +18,8 @@ from subgraft.config.training import FinetuneSettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
-from subgraft.training.objectives.document_translation import DevDocuments, PairedDocuments, TaskDocuments
-from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.compute.document_translation import DevDocuments, PairedDocuments, TaskDocuments
+from subgraft.training.objectives.compute.interface import Request
 from toys import SHAPE, build_mbart, english, german, multilingual_tokenizer
 
 LANGUAGES = Languages(source="en", target="de")

@@ -25,9 +25,9 @@ from subgraft.modeling.families import FAMILIES, count_parameters
 from subgraft.modeling.heads import with_head
 from subgraft.modeling.knowledgeable import KnowledgeableForPreTraining, text_part
 from subgraft.modeling.next_sentence import next_sentence_parameters, with_next_sentence
-from subgraft.training.objectives.embedding_view import IGNORED
-from subgraft.training.objectives.masked_entities import ENTITIES, EntityPairBatch, MaskedEntitiesObjective
-from subgraft.training.objectives.next_sentence import ACCURACY, NEXT_SENTENCE, PairExample
+from subgraft.training.objectives.compute.embedding_view import IGNORED
+from subgraft.training.objectives.compute.masked_entities import ENTITIES, EntityPairBatch, MaskedEntitiesObjective
+from subgraft.training.objectives.compute.next_sentence import ACCURACY, NEXT_SENTENCE, PairExample
 from toys import cased_tokenizer
 
 CLS, SEP = 2, 3

@@ -22,10 +22,10 @@ from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.learn import learn
-from subgraft.training.objectives.embedding_view import IGNORED
-from subgraft.training.objectives.hidden_units import hidden_units
-from subgraft.training.objectives.masked import MaskedObjective
-from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.compute.embedding_view import IGNORED
+from subgraft.training.objectives.compute.hidden_units import hidden_units
+from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.masked import MaskedObjective
 from toys import bert
 
 TRAINING = TrainingSettings(epochs=1, batch_size=500, learning_rate=0.001, warmup_steps=1, max_length=120)

@@ -41,10 +41,10 @@ from subgraft.modeling.heads import head_of
 from subgraft.modeling.load import load_model
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.embedding_view import IGNORED
-from subgraft.training.objectives.label_objective import TaskObjective, save_task_heads, with_saved_head
-from subgraft.training.objectives.mixture import MixedBatch, MixedLoss
-from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.compute.embedding_view import IGNORED
+from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.label_objective import TaskObjective, save_task_heads, with_saved_head
+from subgraft.training.objectives.compute.mixture import MixedBatch, MixedLoss
 from subgraft.training.objectives.registry import objectives_of
 from toys import SHAPE, one_stack
 

@@ -19,8 +19,8 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES, family_of
 from subgraft.modeling.heads import with_head
 from subgraft.modeling.left_to_right import left_to_right
-from subgraft.training.objectives.embedding_view import IGNORED
-from subgraft.training.objectives.left_to_right import LeftToRightObjective
+from subgraft.training.objectives.compute.embedding_view import IGNORED
+from subgraft.training.objectives.compute.left_to_right import LeftToRightObjective
 from toys import bert, cased_tokenizer
 
 CLS, SEP = 2, 3

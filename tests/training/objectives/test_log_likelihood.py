@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from subgraft.training.objectives import logit_slices
-from subgraft.training.objectives.cross_entropy import linear_log_likelihood
+from subgraft.training.objectives.compute import logit_slices
+from subgraft.training.objectives.compute.cross_entropy import linear_log_likelihood
 
 
 @pytest.mark.parametrize("cap", [None, 1.5])

@@ -16,9 +16,9 @@ from engine_runs import assert_weights_agree, run_workers
 from entities import LINES, entity_sentences, knowledgeable, names, spans, table
 from subgraft.config.ernie_objectives import MaskedEntitiesSettings
 from subgraft.modeling.entities import NO_ENTITY
-from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings
-from subgraft.training.objectives.masked import MaskedView
-from subgraft.training.objectives.masked_entities import (
+from subgraft.training.objectives.compute.embedding_view import IGNORED, ModelEmbeddings
+from subgraft.training.objectives.compute.masked import MaskedView
+from subgraft.training.objectives.compute.masked_entities import (
     ENTITIES,
     EntityLoss,
     first_tokens,

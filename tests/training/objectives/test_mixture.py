@@ -18,8 +18,8 @@ from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.training import TrainingSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
-from subgraft.training.objectives.mixture import MixedBatch, MixedLoss, Mixture
-from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.mixture import MixedBatch, MixedLoss, Mixture
 from subgraft.training.objectives.registry import objectives_of
 from subgraft.training.schedule import MixedPlan, RampedPlan, data_plan, planned_steps, steps_of
 

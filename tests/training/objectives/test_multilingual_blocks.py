@@ -18,9 +18,9 @@ from subgraft.config.training import TrainingSettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
-from subgraft.training.objectives.denoising import denoise
-from subgraft.training.objectives.objective import Request
-from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqObjective
+from subgraft.training.objectives.compute.denoising import denoise
+from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqBatch, Seq2SeqObjective
 from subgraft.training.schedule import data_plan
 from toys import SHAPE, build_mbart, english, german, multilingual_tokenizer
 

@@ -20,9 +20,9 @@ from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.modeling.families import FAMILIES
 from subgraft.modeling.sides import without_dropout
-from subgraft.training.objectives.blocks import Blocks
-from subgraft.training.objectives.embedding_view import IGNORED
-from subgraft.training.objectives.multitask_masked import (
+from subgraft.training.objectives.compute.blocks import Blocks
+from subgraft.training.objectives.compute.embedding_view import IGNORED
+from subgraft.training.objectives.compute.multitask_masked import (
     Attention,
     AttentionExample,
     MultitaskMasked,
@@ -30,7 +30,7 @@ from subgraft.training.objectives.multitask_masked import (
     MultitaskMasking,
     attention_batch,
 )
-from subgraft.training.objectives.single_stack import StackLoss
+from subgraft.training.objectives.compute.single_stack import StackLoss
 from toys import SHAPE, bert, cased_tokenizer, english, sequence_format
 
 SETTINGS = MultitaskMaskedSettings()

@@ -24,10 +24,10 @@ from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.next_sentence import with_next_sentence
-from subgraft.training.objectives.embedding_view import IGNORED
-from subgraft.training.objectives.masked import MaskedObjective
-from subgraft.training.objectives.next_sentence import NextSentenceBatch, PairExample, SegmentBatch
-from subgraft.training.objectives.objective import HeldOut
+from subgraft.training.objectives.compute.embedding_view import IGNORED
+from subgraft.training.objectives.compute.interface import HeldOut
+from subgraft.training.objectives.compute.masked import MaskedObjective
+from subgraft.training.objectives.compute.next_sentence import NextSentenceBatch, PairExample, SegmentBatch
 from toys import bert, cased_tokenizer
 
 CLS, SEP, MASK = 2, 3, 4

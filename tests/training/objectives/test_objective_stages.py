@@ -15,8 +15,8 @@ from recurrent import BOTH, branched, request, some_documents
 from subgraft.config.objectives import CausalSettings, MaskedSettings
 from subgraft.config.training import PretrainSettings
 from subgraft.data.text.corpus import Corpus
-from subgraft.training.objectives.mixture import MixedLoss
-from subgraft.training.objectives.stages import in_stages
+from subgraft.training.objectives.compute.mixture import MixedLoss
+from subgraft.training.objectives.compute.stages import in_stages
 from subgraft.training.schedule import StagedPlan, data_plan, steps_of
 from subgraft.training.stream_memory import memory_of
 from watched import KilledError

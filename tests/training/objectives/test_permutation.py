@@ -26,9 +26,9 @@ from subgraft.embeddings.generators.generator import Generator, mix
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.modeling.two_streams import CONTEXT, permutation_mask, target_mapping
-from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings
-from subgraft.training.objectives.permutation import PermutedBatch, PermutedStates
-from subgraft.training.objectives.permutation_text import Segments, draw_spans, draw_targets
+from subgraft.training.objectives.compute.embedding_view import IGNORED, ModelEmbeddings
+from subgraft.training.objectives.compute.permutation import PermutedBatch, PermutedStates
+from subgraft.training.objectives.compute.permutation_text import Segments, draw_spans, draw_targets
 from toys import english, multilingual_tokenizer, xlnet
 
 SEP, CLS = 2, 0

@@ -21,8 +21,8 @@ from subgraft.config.training import PretrainSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.branched import SegmentMemory
 from subgraft.training.checkpoint import Checkpoints
-from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings
-from subgraft.training.objectives.recurrence import RecurrentObjective, branch_of
+from subgraft.training.objectives.compute.embedding_view import IGNORED, ModelEmbeddings
+from subgraft.training.objectives.compute.recurrence import RecurrentObjective, branch_of
 from subgraft.training.objectives.registry import objectives_of
 from subgraft.training.streams import NO_BLOCK
 from toys import SHAPE, build_bert, cased_tokenizer

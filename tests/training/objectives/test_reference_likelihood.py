@@ -8,8 +8,8 @@ import torch
 
 from new_vocabularies import LANGUAGES, TEXTS, upstream
 from subgraft.modeling.families.encoder_only import BERT2BERT
-from subgraft.training.objectives.seq2seq import collate
-from subgraft.training.objectives.translation import Translation, reference_nats
+from subgraft.training.objectives.compute.seq2seq import collate
+from subgraft.training.objectives.compute.translation import Translation, reference_nats
 
 
 @pytest.mark.parametrize("family", ["marian", "mbart", BERT2BERT])

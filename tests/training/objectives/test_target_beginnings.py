@@ -11,8 +11,8 @@ from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.modeling.families import SequenceFormat
 from subgraft.modeling.inference.translate import Translator
-from subgraft.training.objectives.seq2seq import Example, Seq2SeqBatch, Seq2SeqView
-from subgraft.training.objectives.translation import Translation
+from subgraft.training.objectives.compute.seq2seq import Example, Seq2SeqBatch, Seq2SeqView
+from subgraft.training.objectives.compute.translation import Translation
 from toys import english, german, mbart, multilingual_tokenizer
 
 TOKENIZER = multilingual_tokenizer()

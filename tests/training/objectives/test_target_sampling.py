@@ -21,15 +21,15 @@ from subgraft.config.training import (
     UniformTargets,
 )
 from subgraft.modeling.sides import side
-from subgraft.training.objectives import logit_slices
-from subgraft.training.objectives.denoising import Denoising
-from subgraft.training.objectives.embedding_view import IGNORED
-from subgraft.training.objectives.masked import MaskedSentences
-from subgraft.training.objectives.mixture import MixedBatch, MixedLoss
-from subgraft.training.objectives.objective import TokenLoss
-from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
-from subgraft.training.objectives.single_stack import StackLoss
-from subgraft.training.objectives.target_sampling import (
+from subgraft.training.objectives.compute import logit_slices
+from subgraft.training.objectives.compute.denoising import Denoising
+from subgraft.training.objectives.compute.embedding_view import IGNORED
+from subgraft.training.objectives.compute.interface import TokenLoss
+from subgraft.training.objectives.compute.masked import MaskedSentences
+from subgraft.training.objectives.compute.mixture import MixedBatch, MixedLoss
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqData, Seq2SeqLoss
+from subgraft.training.objectives.compute.single_stack import StackLoss
+from subgraft.training.objectives.compute.target_sampling import (
     NearestTokens,
     SampledBatch,
     SampledLoss,

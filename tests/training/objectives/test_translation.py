@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from subgraft.config.corpora import Languages
-from subgraft.training.objectives.embedding_view import IGNORED
-from subgraft.training.objectives.seq2seq import collate
-from subgraft.training.objectives.translation import Translation
+from subgraft.training.objectives.compute.embedding_view import IGNORED
+from subgraft.training.objectives.compute.seq2seq import collate
+from subgraft.training.objectives.compute.translation import Translation
 from toys import english, english_tokenizer, german, german_tokenizer, multilingual_tokenizer, sequence_format
 
 PAIRS = list(zip(english(20), german(20), strict=True))

@@ -16,7 +16,7 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.heads import with_head
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.embedding_view import IGNORED
+from subgraft.training.objectives.compute.embedding_view import IGNORED
 from subgraft.training.understanding.inputs import LabelledBatch, TextEncoder, model_inputs
 from subgraft.training.understanding.objective import head_outputs
 from subgraft.training.understanding.registry import LABELLED_TASKS

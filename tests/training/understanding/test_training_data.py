@@ -17,7 +17,7 @@ from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.compute.interface import Request
 from subgraft.training.schedule import data_plan
 from subgraft.training.understanding.inputs import TextEncoder
 from subgraft.training.understanding.objective import LabelledExamples, with_task_head

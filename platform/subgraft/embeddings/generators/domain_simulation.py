@@ -28,8 +28,8 @@ from subgraft.subwords.vocabulary.entry import Mark
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.embedding_view import CompetingTokens
-from subgraft.training.objectives.objective import GeneratorView
+from subgraft.training.objectives.compute.embedding_view import CompetingTokens
+from subgraft.training.objectives.compute.interface import GeneratorView
 
 # The range of the fraction of the upstream vocabulary's longer subwords that a pseudo-domain removes.
 REMOVED = (0.3, 0.9)

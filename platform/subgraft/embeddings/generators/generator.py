@@ -35,7 +35,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.embeddings.initialisers.new_rows import weighted_sums
 from subgraft.modeling.sides import Side
 from subgraft.subwords.similar_tokens.finder import Relation, SimilarTokens
-from subgraft.training.objectives.embedding_view import TableName
+from subgraft.training.objectives.compute.embedding_view import TableName
 
 _TRAIN_AGAIN = "Train the generator again."
 _DESCRIPTION, _FILE = "generator.json", "generator.safetensors"

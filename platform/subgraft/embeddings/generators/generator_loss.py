@@ -15,8 +15,8 @@ from transformers import PreTrainedModel
 
 from subgraft.embeddings.generators.simulation import GeneratorBatch, SpanPairs
 from subgraft.modeling.sides import side, without_dropout
-from subgraft.training.objectives.embedding_view import ExtendedTables
-from subgraft.training.objectives.objective import GeneratorView, ObjectiveLoss
+from subgraft.training.objectives.compute.embedding_view import ExtendedTables
+from subgraft.training.objectives.compute.interface import GeneratorView, ObjectiveLoss
 
 
 class GeneratorLoss(ObjectiveLoss):

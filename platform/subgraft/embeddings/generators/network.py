@@ -35,7 +35,7 @@ from subgraft.subwords.similar_tokens.finder import count_fallbacks
 from subgraft.subwords.similar_tokens.token_subwords import subwords
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.embedding_view import GeneratedRows, TableName
+from subgraft.training.objectives.compute.embedding_view import GeneratedRows, TableName
 
 # The network reads only the first pieces of a token, and the mean is over the same pieces.
 MAX_PIECES = 16

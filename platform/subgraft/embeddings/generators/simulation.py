@@ -23,8 +23,8 @@ from subgraft.embeddings.generators.resegment import Resegmentation, Resegmenter
 from subgraft.subwords.similar_tokens.finder import Relation, SimilarTokenFinder, related_subwords
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.embedding_view import CompetingTokens
-from subgraft.training.objectives.objective import Body, GeneratorView, TokenBatch
+from subgraft.training.objectives.compute.embedding_view import CompetingTokens
+from subgraft.training.objectives.compute.interface import Body, GeneratorView, TokenBatch
 
 
 @dataclass(frozen=True)

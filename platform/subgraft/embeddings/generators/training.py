@@ -26,8 +26,8 @@ from subgraft.modeling.sides import side as side_of
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
-from subgraft.training.objectives.mixture import MixedLoss, Mixture
-from subgraft.training.objectives.objective import GeneratorView, Request
+from subgraft.training.objectives.compute.interface import GeneratorView, Request
+from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture
 from subgraft.training.objectives.registry import objectives_of
 from subgraft.training.schedule import Data
 from subgraft.training.setup import fit, is_writer, write_curve

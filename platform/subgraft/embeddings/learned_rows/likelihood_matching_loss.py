@@ -23,9 +23,9 @@ from subgraft.modeling.sides import decoder_states_from_memory, encoder_states, 
 from subgraft.modeling.sides import side as side_of
 from subgraft.subwords.similar_tokens.token_subwords import spellable_unseen_tokens
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.cross_entropy import linear_log_likelihood
-from subgraft.training.objectives.embedding_view import counted_states
-from subgraft.training.objectives.seq2seq import Seq2SeqBatch
+from subgraft.training.objectives.compute.cross_entropy import linear_log_likelihood
+from subgraft.training.objectives.compute.embedding_view import counted_states
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqBatch
 
 
 @dataclass(frozen=True)

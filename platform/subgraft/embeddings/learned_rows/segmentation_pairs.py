@@ -17,7 +17,7 @@ from subgraft.config.training import TrainingSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import SequenceFormat
 from subgraft.subwords.vocabulary.tokenizer import NO_OFFSET, Tokenizer
-from subgraft.training.objectives.seq2seq import Example, Seq2SeqBatch, collate
+from subgraft.training.objectives.compute.seq2seq import Example, Seq2SeqBatch, collate
 
 # Pairs are segmented in chunks, because both segmentations of a large corpus would take gigabytes.
 _PAIRS_PER_CHUNK = 2000

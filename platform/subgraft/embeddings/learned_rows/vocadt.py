@@ -18,8 +18,8 @@ from subgraft.modeling.sides import side as side_of
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
-from subgraft.training.objectives.seq2seq import Seq2SeqData
-from subgraft.training.objectives.translation import Translation
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqData
+from subgraft.training.objectives.compute.translation import Translation
 from subgraft.training.progress import Selection
 from subgraft.training.rare_rows import count_tokens
 from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve

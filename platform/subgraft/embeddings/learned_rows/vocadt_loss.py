@@ -25,9 +25,9 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import input_scale, shares_table, side, without_dropout
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.cross_entropy import linear_cross_entropy
-from subgraft.training.objectives.embedding_view import ModelEmbeddings, counted_states
-from subgraft.training.objectives.seq2seq import Seq2SeqLoss
+from subgraft.training.objectives.compute.cross_entropy import linear_cross_entropy
+from subgraft.training.objectives.compute.embedding_view import ModelEmbeddings, counted_states
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqLoss
 
 
 class Adapter(nn.Module):

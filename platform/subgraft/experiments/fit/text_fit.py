@@ -54,7 +54,7 @@ from subgraft.subwords.vocabulary.learn import kind_like
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
 from subgraft.subwords.vocabulary.lost_text import lost_text
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.causal import line_bits
+from subgraft.training.objectives.compute.causal import line_bits
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -33,7 +33,7 @@ from subgraft.pipeline.compute.continuation import continuer
 from subgraft.pipeline.compute.measurements import translator
 from subgraft.pipeline.compute.transfer import write_reports
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.conditioned import source_read
+from subgraft.training.objectives.compute.conditioned import source_read
 
 
 @dataclass(frozen=True, repr=False)

@@ -126,7 +126,7 @@ def _line_bits(
     bundle: Bundle, lines: Sequence[str], progress: Callable[[int, int, str], None] | None
 ) -> NDArray[np.float64]:
     """Each line's bits and characters [n, 2]; zeros for one that is too long."""
-    from subgraft.training.objectives.causal import line_bits
+    from subgraft.training.objectives.compute.causal import line_bits
     from subgraft.training.setup import device
 
     special = bundle.decoder.special

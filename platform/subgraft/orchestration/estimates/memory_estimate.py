@@ -14,7 +14,7 @@ from typing import Any
 from subgraft.config.runtime import Offload, ZeroStage
 from subgraft.config.training import Precision
 from subgraft.modeling.families import Parameters, family_of
-from subgraft.training.objectives.logit_slices import loss_slice_rows
+from subgraft.training.objectives.compute.logit_slices import loss_slice_rows
 
 FP32 = 4
 MOMENTS = 2

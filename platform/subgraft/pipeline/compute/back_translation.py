@@ -28,10 +28,10 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.chunked_translation import Search, translate_in_chunks
 from subgraft.training.context import Context
-from subgraft.training.objectives.dev_scores import describe_dev_engine
-from subgraft.training.objectives.mixture import AuxiliaryText
-from subgraft.training.objectives.objective import Request
-from subgraft.training.objectives.translation import DevScores, TaskPairs
+from subgraft.training.objectives.compute.dev_scores import describe_dev_engine
+from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.mixture import AuxiliaryText
+from subgraft.training.objectives.compute.translation import DevScores, TaskPairs
 from subgraft.training.progress import CURVE
 from subgraft.training.setup import is_writer, peak_memory, write_curve
 from subgraft.training.stage import Inputs, Summary

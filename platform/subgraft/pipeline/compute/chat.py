@@ -30,7 +30,7 @@ from subgraft.pipeline.compute.sourced import overlap, score_figures, scores_to_
 from subgraft.pipeline.stages.evaluation import EvaluateStage
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json
-from subgraft.training.objectives.conversations import Turns, answer_nats, answers_of, template_of
+from subgraft.training.objectives.compute.conversations import Turns, answer_nats, answers_of, template_of
 from subgraft.training.setup import device
 from subgraft.training.stage import Inputs, Summary
 

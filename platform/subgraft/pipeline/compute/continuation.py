@@ -23,7 +23,7 @@ from subgraft.pipeline.compute.measurements import measure_length, output_counts
 from subgraft.pipeline.stages.evaluation import EvaluateStage
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json
-from subgraft.training.objectives.causal import line_bits
+from subgraft.training.objectives.compute.causal import line_bits
 from subgraft.training.setup import device
 from subgraft.training.stage import Inputs, Summary
 

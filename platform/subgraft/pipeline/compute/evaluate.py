@@ -37,7 +37,7 @@ from subgraft.pipeline.stages.evaluation import EvaluateStage, LikelihoodStage
 from subgraft.subwords.vocabulary.spelling import spelling, spells
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context, Json
-from subgraft.training.objectives.translation import reference_nats
+from subgraft.training.objectives.compute.translation import reference_nats
 from subgraft.training.setup import device
 from subgraft.training.stage import Inputs, Summary
 

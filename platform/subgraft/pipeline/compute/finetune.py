@@ -25,11 +25,11 @@ from subgraft.subwords.vocabulary.alignment import new_tokens
 from subgraft.training.adapters import Adapters
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
-from subgraft.training.objectives.conditioned import losses_of
-from subgraft.training.objectives.conversations import ConversationsOfTask, with_template
-from subgraft.training.objectives.dev_scores import describe_dev_engine, with_drift
-from subgraft.training.objectives.directions import Directions
-from subgraft.training.objectives.objective import Request, TaskText
+from subgraft.training.objectives.compute.conditioned import losses_of
+from subgraft.training.objectives.compute.conversations import ConversationsOfTask, with_template
+from subgraft.training.objectives.compute.dev_scores import describe_dev_engine, with_drift
+from subgraft.training.objectives.compute.directions import Directions
+from subgraft.training.objectives.compute.interface import Request, TaskText
 from subgraft.training.objectives.registry import directions_text, with_text
 from subgraft.training.phases import copy_parameters, first_phase_parameters, join_outcomes, split_training, train_only
 from subgraft.training.progress import CURVE, SELECTIONS, CurvePoint, Outcome

@@ -11,7 +11,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.stages.training import MultitaskStage
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
-from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.compute.interface import Request
 from subgraft.training.progress import CURVE, SELECTIONS
 from subgraft.training.setup import fit, is_writer, peak_memory, write_curve
 from subgraft.training.stage import Inputs, Summary

@@ -32,8 +32,8 @@ from subgraft.pipeline.compute.measurements import measure_length, write_texts
 from subgraft.pipeline.stages.evaluation import EvaluateStage
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json
-from subgraft.training.objectives.causal import separator_of
-from subgraft.training.objectives.conditioned import source_read, sourced_nats
+from subgraft.training.objectives.compute.causal import separator_of
+from subgraft.training.objectives.compute.conditioned import source_read, sourced_nats
 from subgraft.training.setup import device
 from subgraft.training.stage import Inputs, Summary
 

@@ -10,27 +10,27 @@ from typing import Any
 from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.task_objectives import TaskObjectiveSettings
 from subgraft.config.training import FinetuneSettings
-from subgraft.training.objectives.causal import TaskLines
-from subgraft.training.objectives.conditioned import TaskSourcedLines
-from subgraft.training.objectives.context_translation import TaskInContext
-from subgraft.training.objectives.conversations import ConversationsOfTask
-from subgraft.training.objectives.denoising import DenoisedLines, denoise
-from subgraft.training.objectives.dialogue import DialogueObjective
-from subgraft.training.objectives.directions import Directions
-from subgraft.training.objectives.document_translation import TaskDocuments
-from subgraft.training.objectives.knowledge_text import KnowledgeTextObjective
-from subgraft.training.objectives.label_objective import TaskObjective
-from subgraft.training.objectives.label_tasks import SOURCES
-from subgraft.training.objectives.left_to_right import LeftToRightObjective
-from subgraft.training.objectives.masked import train_next_sentence
-from subgraft.training.objectives.masked_entities import MaskedEntitiesObjective
-from subgraft.training.objectives.masked_seq2seq import mask_spans
-from subgraft.training.objectives.mixture import AuxiliaryText, ReplacementText
-from subgraft.training.objectives.multitask_masked import MultitaskMaskedObjective
-from subgraft.training.objectives.objective import Objective, Request, TaskText, TrainedText
-from subgraft.training.objectives.permutation import permute
-from subgraft.training.objectives.recurrence import causal, masked
-from subgraft.training.objectives.translation import TaskPairs, TranslationObjective
+from subgraft.training.objectives.compute.causal import TaskLines
+from subgraft.training.objectives.compute.conditioned import TaskSourcedLines
+from subgraft.training.objectives.compute.context_translation import TaskInContext
+from subgraft.training.objectives.compute.conversations import ConversationsOfTask
+from subgraft.training.objectives.compute.denoising import DenoisedLines, denoise
+from subgraft.training.objectives.compute.dialogue import DialogueObjective
+from subgraft.training.objectives.compute.directions import Directions
+from subgraft.training.objectives.compute.document_translation import TaskDocuments
+from subgraft.training.objectives.compute.interface import Objective, Request, TaskText, TrainedText
+from subgraft.training.objectives.compute.knowledge_text import KnowledgeTextObjective
+from subgraft.training.objectives.compute.label_objective import TaskObjective
+from subgraft.training.objectives.compute.label_tasks import SOURCES
+from subgraft.training.objectives.compute.left_to_right import LeftToRightObjective
+from subgraft.training.objectives.compute.masked import train_next_sentence
+from subgraft.training.objectives.compute.masked_entities import MaskedEntitiesObjective
+from subgraft.training.objectives.compute.masked_seq2seq import mask_spans
+from subgraft.training.objectives.compute.mixture import AuxiliaryText, ReplacementText
+from subgraft.training.objectives.compute.multitask_masked import MultitaskMaskedObjective
+from subgraft.training.objectives.compute.permutation import permute
+from subgraft.training.objectives.compute.recurrence import causal, masked
+from subgraft.training.objectives.compute.translation import TaskPairs, TranslationObjective
 from subgraft.training.understanding.objective import LabelledExamples
 
 

@@ -22,7 +22,7 @@ from subgraft.modeling.families import InputLayout, LaidOut, family_of
 from subgraft.modeling.families.heads import OWN_HEAD, kind_of_class, longest_input
 from subgraft.subwords.vocabulary.spelling import chunks
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.objective import PaddedBatch, pad, pad_with_mask
+from subgraft.training.objectives.compute.interface import PaddedBatch, pad, pad_with_mask
 
 
 class Row(NamedTuple):

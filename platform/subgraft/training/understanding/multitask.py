@@ -20,7 +20,7 @@ from subgraft.modeling.families.heads import LONGEST, OWN_HEAD, TASK_ENTRY, own_
 from subgraft.modeling.further_heads import HEADS as HEADS
 from subgraft.modeling.further_heads import read_head, share_parameters, write_heads
 from subgraft.modeling.heads import head_of
-from subgraft.training.objectives.mixture import MixedBatch, Mixture, loss_name, users_of
+from subgraft.training.objectives.compute.mixture import MixedBatch, Mixture, loss_name, users_of
 from subgraft.training.understanding.objective import (
     LabelledExamples,
     LabelLoss,

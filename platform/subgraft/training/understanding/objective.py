@@ -24,8 +24,8 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.heads import with_head
 from subgraft.modeling.precision import autocast
 from subgraft.modeling.sides import side_names
-from subgraft.training.objectives.objective import Request, selected_examples
-from subgraft.training.objectives.whole_examples import BATCH_TOKENS
+from subgraft.training.objectives.compute.interface import Request, selected_examples
+from subgraft.training.objectives.compute.whole_examples import BATCH_TOKENS
 from subgraft.training.understanding.inputs import LabelledBatch, TextEncoder, costs_of
 from subgraft.training.understanding.registry import LABELLED_TASKS, record_task
 from subgraft.training.understanding.task import LabelledTask, Split

@@ -15,7 +15,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
 from subgraft.modeling.inference.ctranslate2_encoder import load_exported_head
 from subgraft.modeling.tokenizers import languages_at
-from subgraft.training.objectives.whole_examples import BATCH_TOKENS
+from subgraft.training.objectives.compute.whole_examples import BATCH_TOKENS
 from subgraft.training.setup import device
 from subgraft.training.understanding.inputs import TextEncoder
 from subgraft.training.understanding.objective import head_outputs

@@ -19,7 +19,7 @@ from subgraft.data.text.corpus import Corpus, labels_of
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.subwords.vocabulary.spelling import spells
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.masked_entities import first_tokens
+from subgraft.training.objectives.compute.masked_entities import first_tokens
 from subgraft.training.understanding.input_forms import ONE_TEXT, PAIR, TEXT_OR_PAIR, InputForm
 from subgraft.training.understanding.inputs import LabelledBatch, LabelledExample, Row, TextEncoder
 from subgraft.training.understanding.task import LabelledTask, Split, class_probabilities, one_row_each

@@ -15,8 +15,8 @@ from torch.nn.functional import cross_entropy
 
 from subgraft.data.text.corpus import Corpus, labels_of
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
-from subgraft.training.objectives.embedding_view import IGNORED
-from subgraft.training.objectives.objective import pad
+from subgraft.training.objectives.compute.embedding_view import IGNORED
+from subgraft.training.objectives.compute.interface import pad
 from subgraft.training.understanding.input_forms import InputForm
 from subgraft.training.understanding.inputs import LabelledBatch, LabelledExample, Row, TextEncoder
 from subgraft.training.understanding.sequences import take_first

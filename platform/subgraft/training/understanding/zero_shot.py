@@ -23,9 +23,9 @@ from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of
 from subgraft.modeling.sides import side
-from subgraft.training.objectives.causal import collate, padding_of, shift_labels, stack_nats
-from subgraft.training.objectives.embedding_view import ModelEmbeddings
-from subgraft.training.objectives.single_stack import StackBatch, StackStates
+from subgraft.training.objectives.compute.causal import collate, padding_of, shift_labels, stack_nats
+from subgraft.training.objectives.compute.embedding_view import ModelEmbeddings
+from subgraft.training.objectives.compute.single_stack import StackBatch, StackStates
 from subgraft.training.understanding.inputs import LabelledExample
 from subgraft.training.understanding.objective import task_of
 from subgraft.training.understanding.sequences import BETWEEN
