@@ -6,104 +6,41 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from typing_extensions import TypeVar
 
 from subgraft.config.any_objective import AnyObjective
-from subgraft.config.conditioning import CopyingName, ReadingSettings, SourceName, VariantName
 from subgraft.config.corpora import Languages
-from subgraft.config.models import ModelSettings
 from subgraft.config.objectives import TranslationSettings
 from subgraft.config.settings_base import Settings, SideName
 from subgraft.config.training import TrainingSettings
 
 if TYPE_CHECKING:
+    from subgraft.data.text.corpus import Corpus
+    from subgraft.modeling.families import Config
     from subgraft.training.context import Context, Json
 
 Inputs: TypeAlias = Mapping[str, Path]  # the directory of each input, by role
 Summary: TypeAlias = "dict[str, Json]"
 
 
-@dataclass(frozen=True)
-class FromCheckpoint:
-    """The model of a checkpoint, a directory or a hub id, with codes for languages that it lacks."""
+class KnownInputs(Protocol):
+    """What is known of a step's inputs before it runs."""
 
-    checkpoint: str
-    new_languages: Mapping[str, str] = field(default_factory=dict)
+    def __contains__(self, role: str) -> bool:
+        """Whether there is such an input."""
 
+    def config(self, role: str) -> Config:
+        """config.json of the input model `role`, or the entries that determine its size and layers."""
 
-@dataclass(frozen=True)
-class FromSettings:
-    """A model of these settings, with the vocabularies of the inputs `encoder` and `decoder`."""
+    def vocabulary_size(self, role: str) -> int:
+        """Tokens of the input vocabulary `role`."""
 
-    settings: ModelSettings
-
-
-@dataclass(frozen=True)
-class OnBothSides:
-    """The encoder-decoder with the input `model`, an encoder, on both sides."""
-
-
-@dataclass(frozen=True)
-class WithVocabularies:
-    """The input `model` with the inputs `vocabulary/SIDE` on these sides."""
-
-    sides: tuple[SideName, ...]
-
-
-@dataclass(frozen=True)
-class WithSource:
-    """The input `model`, a language model, with a source as in the input `corpus`.
-
-    A source text is read in the vocabulary of the input `encoder`, or by the input model `reader`.
-    """
-
-    variant: VariantName
-    source: SourceName
-    settings: ReadingSettings
-    copying: CopyingName | None = None
-
-
-@dataclass(frozen=True)
-class WithSourceEncoder:
-    """The input `model` behind a new encoder with `layers` layers, in the vocabulary of the input `encoder`."""
-
-    layers: int
-
-
-@dataclass(frozen=True)
-class WithContext:
-    """The input `model` with an encoder that reads the `sentences` preceding sentences."""
-
-    sentences: int
-
-
-@dataclass(frozen=True)
-class Unchanged:
-    """A model of the same shape as the input `model`."""
-
-
-@dataclass(frozen=True)
-class WithNextSentence:
-    """The model after another change, with a head for next sentences."""
-
-    before: FromSettings | Unchanged
-
-
-ModelChange: TypeAlias = (
-    FromCheckpoint
-    | FromSettings
-    | OnBothSides
-    | WithVocabularies
-    | WithSource
-    | WithSourceEncoder
-    | WithContext
-    | WithNextSentence
-    | Unchanged
-)
+    @property
+    def corpus(self) -> Corpus | None:
+        """The input `corpus`, if it exists already."""
 
 
 class Stage(Settings):
@@ -121,10 +58,12 @@ class Stage(Settings):
     distributed: ClassVar[bool] = False
     accelerated: ClassVar[bool] = False
 
-    @property
-    def model_change(self) -> ModelChange:
-        """The shape of the model that the step makes, if it makes one."""
-        return Unchanged()
+    def config_after(self, inputs: KnownInputs) -> Config:
+        """config.json of the model that the step makes, before it runs: by default that of the input `model`.
+
+        Only the entries on which families' answers depend, such as counts of parameters, are certain.
+        """
+        return inputs.config("model")
 
     def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
         """Write the artifact into `out`, an existing empty directory, and return the summary for its record."""

@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, assert_never
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
-from subgraft.modeling.conditioning.source_settings import conditioning_settings
-from subgraft.modeling.families import as_both_sides, config_dict, family_of
-from subgraft.modeling.families.conditional import with_source
-from subgraft.modeling.hub import read_config, require_model
+from subgraft.modeling.families import family_of
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline.stages.corpora import BackTranslatedStage
 from subgraft.pipeline.stages.evaluation import EvaluateStage
 from subgraft.pipeline.stages.training import FinetuneStage, PretrainStage
-from subgraft.training.stage import (
-    FromCheckpoint,
-    FromSettings,
-    OnBothSides,
-    S,
-    Stage,
-    Unchanged,
-    WithContext,
-    WithNextSentence,
-    WithSource,
-    WithSourceEncoder,
-    WithVocabularies,
-)
+from subgraft.training.stage import S, Stage
 
-# A new model's configuration needs sizes; which ones does not affect what CTranslate2 supports.
-_ANY_SIZE = 100
+if TYPE_CHECKING:
+    from subgraft.modeling.families import Config
 
 
 def with_engine(step: Step[S]) -> Step[S]:
@@ -100,26 +85,24 @@ def _is_supported(step: Step) -> bool:
     return family_of(config).runs_in_ctranslate2(config)
 
 
-def _config(step: Step) -> Mapping[str, Any]:
+def _config(step: Step) -> Config:
     """config.json of the model that a step makes, with arbitrary vocabulary sizes."""
-    change = step.stage.model_change
-    match change.before if isinstance(change, WithNextSentence) else change:
-        case FromCheckpoint(checkpoint):
-            return read_config(require_model(checkpoint, body=True))
-        case FromSettings(settings):
-            return config_dict(settings, _ANY_SIZE, _ANY_SIZE)
-        case OnBothSides():
-            return as_both_sides(_config(step.inputs["model"]))
-        case WithSource(variant, source, settings, copying):
-            conditioning = conditioning_settings(variant, source, settings, None, _ANY_SIZE, copying=copying)
-            return with_source(_config(step.inputs["model"]), conditioning)
-        case WithSourceEncoder(layers):
-            model = _config(step.inputs["model"])
-            return family_of(model).with_source_encoder(model, layers, _ANY_SIZE)
-        case WithContext(sentences):
-            model = _config(step.inputs["model"])
-            return family_of(model).with_context(model, sentences, 0)
-        case WithVocabularies() | Unchanged():
-            return _config(step.inputs["model"])
-        case other:
-            assert_never(other)
+    return step.stage.config_after(_AnySize(step))
+
+
+@dataclass(frozen=True)
+class _AnySize:
+    """Inputs with vocabularies of an arbitrary size, which does not affect what CTranslate2 supports."""
+
+    step: Step
+    corpus: None = None
+
+    def __contains__(self, role: str) -> bool:
+        return role in self.step.inputs
+
+    def config(self, role: str) -> Config:
+        return _config(self.step.inputs[role])
+
+    def vocabulary_size(self, role: str) -> int:
+        del role
+        return 100

@@ -6,105 +6,63 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
+from typing import TYPE_CHECKING, NamedTuple
 
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.corpus import Corpus
-from subgraft.modeling.conditioning.source_settings import conditioning_settings, pretrained_source
 from subgraft.modeling.families import (
+    Config,
     Parameters,
-    as_both_sides,
-    config_dict,
     count_parameters,
     family_of,
     vocabulary_sizes,
-    with_next_sentence,
-    with_vocabularies,
 )
-from subgraft.modeling.families.conditional import with_source
-from subgraft.modeling.hub import read_config, resolve_model
-from subgraft.modeling.tokenizers import load_tokenizers, with_languages
+from subgraft.modeling.hub import read_config
 from subgraft.orchestration.estimates.memory_estimate import Dimensions
 from subgraft.orchestration.estimates.workload import known_tokenizer
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages.vocabularies import AdaptedVocabularyStage, ImportedVocabularyStage, VocabularyStage
 from subgraft.subwords.vocabulary.alignment import new_tokens
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.stage import (
-    ExtraParameters,
-    FromCheckpoint,
-    FromSettings,
-    ModelChange,
-    OnBothSides,
-    Unchanged,
-    WithContext,
-    WithNextSentence,
-    WithSource,
-    WithSourceEncoder,
-    WithVocabularies,
-)
+from subgraft.training.stage import ExtraParameters
 
 if TYPE_CHECKING:
     from subgraft.orchestration.store.step import Step
     from subgraft.training.stage import TrainedStage
 
-Config = Mapping[str, Any]
-
 
 def model_config(store: Store, step: Step) -> Config:
-    """config.json of the model that a step makes; before it runs, only the fields on which parameter counts depend."""
+    """config.json of the model that a step makes; before it runs, only the entries that families need."""
     if store.find(step) is not None:
         return read_config(store.path(step))
-    return _config_after(store, step, step.stage.model_change)
-
-
-def _config_after(store: Store, step: Step, change: ModelChange) -> Config:
-    match change:
-        case FromCheckpoint(checkpoint, new_languages):
-            return _with_codes(read_config(resolve_model(checkpoint)), checkpoint, new_languages)
-        case FromSettings(settings):
-            return config_dict(settings, *(vocabulary_size(store, step, side) for side in ("encoder", "decoder")))
-        case OnBothSides():
-            return as_both_sides(model_config(store, step.inputs["model"]))
-        case WithVocabularies(sides):
-            new = {side: vocabulary_size(store, step, f"vocabulary/{side}") for side in sides}
-            return with_vocabularies(model_config(store, step.inputs["model"]), new)
-        case WithSource(variant, source, settings, copying):
-            size = vocabulary_size(store, step, "encoder") if "encoder" in step.inputs else 1
-            source_step = step.inputs.get("reader")
-            reader = pretrained_source(model_config(store, source_step), settings.max_length) if source_step else None
-            conditioning = conditioning_settings(variant, source, settings, _corpus(store, step), size, reader, copying)
-            return with_source(model_config(store, step.inputs["model"]), conditioning)
-        case WithNextSentence(before):
-            return with_next_sentence(_config_after(store, step, before))
-        case WithSourceEncoder(layers):
-            model = model_config(store, step.inputs["model"])
-            return family_of(model).with_source_encoder(model, layers, vocabulary_size(store, step, "encoder"))
-        case WithContext(sentences):
-            model = model_config(store, step.inputs["model"])
-            return family_of(model).with_context(model, sentences, 0)
-        case Unchanged():
-            return model_config(store, step.inputs["model"])
-        case _:
-            assert_never(change)
-
-
-def _with_codes(config: Config, checkpoint: str, languages: Mapping[str, str]) -> Config:
-    """config.json of a checkpoint with codes for more languages, which first use rows beyond its vocabulary."""
-    if not languages:
-        return config
-    tokenizers, sizes = with_languages(load_tokenizers(checkpoint), languages), vocabulary_sizes(config)
-    sizes_with_codes = {side: max(rows, len(tokenizers[side])) for side, rows in sizes.items()}
-    if len(set(sizes_with_codes.values())) > 1:
-        return with_vocabularies(config, sizes_with_codes)
-    names = {"vocab_size", "decoder_vocab_size"} & config.keys()
-    return {**config, **dict.fromkeys(names, sizes_with_codes["decoder"])}
+    return step.stage.config_after(_Known(store, step))
 
 
 def trained_model(store: Store, step: Step[TrainedStage]) -> Config:
-    """config.json of the model that a training holds: its input `model`, or the one that it makes."""
-    makes_model = "model" not in step.inputs or isinstance(step.stage.model_change, WithNextSentence)
-    return model_config(store, step if makes_model else step.inputs["model"])
+    """config.json of the model that a training holds, without what is added to it while it is trained."""
+    return step.stage.config_after(_Known(store, step))
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the store and the plan know of a step's inputs (see `KnownInputs`)."""
+
+    store: Store
+    step: Step
+
+    def __contains__(self, role: str) -> bool:
+        return role in self.step.inputs
+
+    def config(self, role: str) -> Config:
+        return model_config(self.store, self.step.inputs[role])
+
+    def vocabulary_size(self, role: str) -> int:
+        return vocabulary_size(self.store, self.step, role)
+
+    @property
+    def corpus(self) -> Corpus | None:
+        corpus = self.step.inputs["corpus"]
+        return Corpus.open(self.store.path(corpus)) if self.store.find(corpus) is not None else None
 
 
 def vocabulary_size(store: Store, step: Step, role: str) -> int:
@@ -125,11 +83,6 @@ def _upstream_size(store: Store, adapted: Step, side: SideName) -> int:
     if "vocabulary" in adapted.inputs:
         return vocabulary_size(store, adapted, "vocabulary")
     return vocabulary_sizes(model_config(store, adapted.inputs["model"]))[side]
-
-
-def _corpus(store: Store, step: Step) -> Corpus | None:
-    corpus = step.inputs["corpus"]
-    return Corpus.open(store.path(corpus)) if store.find(corpus) is not None else None
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ from subgraft.data.text.features import features_of
 from subgraft.data.text.languages import repeated
 from subgraft.modeling.tokenizers import load_tokenizers, with_languages
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.stages.models import CheckpointStage
 from subgraft.pipeline.stages.training import FinetuneStage, PretrainStage
 from subgraft.pipeline.stages.vocabularies import ImportedVocabularyStage
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.schedule import MixedPlan, batch_plan, planned_steps, steps_of
-from subgraft.training.stage import FromCheckpoint
 
 if TYPE_CHECKING:
     from subgraft.orchestration.store.step import Step
@@ -243,7 +243,6 @@ def known_tokenizer(store: Store, step: Step, side: SideName) -> Tokenizer | Non
         return None if place is None else Tokenizer.load(place)
     if side == "encoder" and "reader" in step.inputs:
         return known_tokenizer(store, step.inputs["reader"], side)
-    change = step.stage.model_change
-    if isinstance(change, FromCheckpoint):
-        return with_languages(load_tokenizers(change.checkpoint), change.new_languages).get(side)
+    if isinstance(step.stage, CheckpointStage):
+        return with_languages(load_tokenizers(step.stage.model), step.stage.new_languages).get(side)
     return known_tokenizer(store, step.inputs["model"], side)

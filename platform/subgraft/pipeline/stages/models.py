@@ -14,21 +14,23 @@ from subgraft.config.entities import TransESettings
 from subgraft.config.initialisers import DonorMapping
 from subgraft.config.models import ModelSettings
 from subgraft.config.settings_base import SideName
-from subgraft.training.stage import (
-    FromCheckpoint,
-    FromSettings,
-    Inputs,
-    OnBothSides,
-    Stage,
-    Summary,
-    WithContext,
-    WithSource,
-    WithSourceEncoder,
-    WithVocabularies,
+from subgraft.modeling.conditioning.source_settings import conditioning_settings, pretrained_source
+from subgraft.modeling.families import (
+    as_both_sides,
+    config_dict,
+    family_of,
+    vocabulary_sizes,
+    with_vocabularies,
 )
+from subgraft.modeling.families.conditional import with_source
+from subgraft.modeling.hub import read_config, resolve_model
+from subgraft.modeling.tokenizers import load_tokenizers, with_languages
+from subgraft.training.stage import Inputs, Stage, Summary
 
 if TYPE_CHECKING:
+    from subgraft.modeling.families import Config
     from subgraft.training.context import Context
+    from subgraft.training.stage import KnownInputs
 
 
 class CheckpointStage(Stage):
@@ -50,9 +52,17 @@ class CheckpointStage(Stage):
     new_languages: Mapping[str, str] = {}
     seed: int = 0
 
-    @property
-    def model_change(self) -> FromCheckpoint:
-        return FromCheckpoint(self.model, self.new_languages)
+    def config_after(self, inputs: KnownInputs) -> Config:
+        config = read_config(resolve_model(self.model, body=True))
+        if not self.new_languages:
+            return config
+        # Codes of new languages first use rows beyond the vocabulary.
+        tokenizers = with_languages(load_tokenizers(self.model), self.new_languages)
+        sizes = {side: max(rows, len(tokenizers[side])) for side, rows in vocabulary_sizes(config).items()}
+        if len(set(sizes.values())) > 1:
+            return with_vocabularies(config, sizes)
+        names = {"vocab_size", "decoder_vocab_size"} & config.keys()
+        return {**config, **dict.fromkeys(names, sizes["decoder"])}
 
     def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
         from subgraft.pipeline.compute.models import import_checkpoint
@@ -67,9 +77,8 @@ class BuildStage(Stage):
     model: ModelSettings
     seed: int
 
-    @property
-    def model_change(self) -> FromSettings:
-        return FromSettings(self.model)
+    def config_after(self, inputs: KnownInputs) -> Config:
+        return config_dict(self.model, *(inputs.vocabulary_size(side) for side in ("encoder", "decoder")))
 
     def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
         from subgraft.pipeline.compute.models import build_model
@@ -99,9 +108,8 @@ class AssembleStage(Stage):
 
     seed: int
 
-    @property
-    def model_change(self) -> OnBothSides:
-        return OnBothSides()
+    def config_after(self, inputs: KnownInputs) -> Config:
+        return as_both_sides(inputs.config("model"))
 
     def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
         from subgraft.pipeline.compute.models import assemble_model
@@ -131,9 +139,13 @@ class ConditionStage(Stage):
     copying: CopyingName | None = None
     language: str | None = None
 
-    @property
-    def model_change(self) -> WithSource:
-        return WithSource(self.variant, self.source, self.settings, self.copying)
+    def config_after(self, inputs: KnownInputs) -> Config:
+        size = inputs.vocabulary_size("encoder") if "encoder" in inputs else 1
+        reader = pretrained_source(inputs.config("reader"), self.settings.max_length) if "reader" in inputs else None
+        conditioning = conditioning_settings(
+            self.variant, self.source, self.settings, inputs.corpus, size, reader, self.copying
+        )
+        return with_source(inputs.config("model"), conditioning)
 
     def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
         from subgraft.pipeline.compute.models import condition_model
@@ -154,9 +166,9 @@ class SourceEncoderStage(Stage):
     layers: int
     seed: int
 
-    @property
-    def model_change(self) -> WithSourceEncoder:
-        return WithSourceEncoder(self.layers)
+    def config_after(self, inputs: KnownInputs) -> Config:
+        model = inputs.config("model")
+        return family_of(model).with_source_encoder(model, self.layers, inputs.vocabulary_size("encoder"))
 
     def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
         from subgraft.pipeline.compute.models import add_source_encoder
@@ -178,9 +190,9 @@ class ContextStage(Stage):
     sentences: int
     seed: int
 
-    @property
-    def model_change(self) -> WithContext:
-        return WithContext(self.sentences)
+    def config_after(self, inputs: KnownInputs) -> Config:
+        model = inputs.config("model")
+        return family_of(model).with_context(model, self.sentences, 0)
 
     def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
         from subgraft.pipeline.compute.models import add_context
@@ -218,9 +230,9 @@ class TransferStage(MethodStage):
     copy_shared_tokens: bool = True
     keep_matrices: bool = False
 
-    @property
-    def model_change(self) -> WithVocabularies:
-        return WithVocabularies(self.sides)
+    def config_after(self, inputs: KnownInputs) -> Config:
+        sizes = {side: inputs.vocabulary_size(f"vocabulary/{side}") for side in self.sides}
+        return with_vocabularies(inputs.config("model"), sizes)
 
     def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
         from subgraft.pipeline.compute.transfer import run_transfer

@@ -16,21 +16,13 @@ from subgraft.config.settings_base import Settings, SideName
 from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings, TaskObjectiveSettings
 from subgraft.config.training import FinetuneSettings, PretrainSettings
 from subgraft.config.vocabularies import SamplingSettings
-from subgraft.training.stage import (
-    EpochsOver,
-    ExtraParameters,
-    FromSettings,
-    Inputs,
-    KnownSizes,
-    ModelChange,
-    Summary,
-    TrainedStage,
-    Unchanged,
-    WithNextSentence,
-)
+from subgraft.modeling.families import config_dict, with_next_sentence
+from subgraft.training.stage import EpochsOver, ExtraParameters, Inputs, KnownSizes, Summary, TrainedStage
 
 if TYPE_CHECKING:
+    from subgraft.modeling.families import Config
     from subgraft.training.context import Context
+    from subgraft.training.stage import KnownInputs
 
 
 class PretrainStage(TrainedStage):
@@ -52,10 +44,12 @@ class PretrainStage(TrainedStage):
     sampling: SamplingSettings | None = None
     language_exponent: float | None = None
 
-    @property
-    def model_change(self) -> ModelChange:
-        before = Unchanged() if self.model is None else FromSettings(self.model)
-        return WithNextSentence(before) if self.predicts_next else before
+    def config_after(self, inputs: KnownInputs) -> Config:
+        if self.model is None:
+            config = inputs.config("model")
+        else:
+            config = config_dict(self.model, *(inputs.vocabulary_size(side) for side in ("encoder", "decoder")))
+        return with_next_sentence(config) if self.predicts_next else config
 
     @property
     def predicts_next(self) -> bool:
