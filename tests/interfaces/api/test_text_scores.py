@@ -43,21 +43,45 @@ def test_bits_are_those_of_transformers(name: str, text: Path, tmp_path: Path) -
     assert measured.bits_per_character == pytest.approx(nats / log(2) / sum(map(len, LINES)), rel=1e-3)
     assert measured.bits_per_byte == pytest.approx(nats / log(2) / sum(len(line.encode()) for line in LINES), rel=1e-3)
     assert measured.interval.low < measured.bits_per_character < measured.interval.high
-    assert (measured.lines, measured.left_out) == (len(LINES), 0)
+    assert (measured.lines, measured.windowed) == (len(LINES), 0)
 
 
-def test_two_models_are_compared_on_the_lines_that_both_take(text: Path, tmp_path: Path) -> None:
+def test_two_models_are_compared_on_the_same_lines(text: Path, tmp_path: Path) -> None:
     for name in ("gpt2", "Llama-2-7b"):
         CHECKPOINTS[name].publish(tmp_path / name)
     with text.open("a", encoding="utf-8") as file:
         file.write("ein Wort " * 100 + "\n")
     compared = compare_on_text(tmp_path / "gpt2", tmp_path / "Llama-2-7b", [text])
-    assert compared.model.lines == compared.baseline.lines == len(LINES) and compared.model.left_out == 1
+    assert compared.model.lines == compared.baseline.lines == len(LINES) + 1 and compared.model.windowed == 1
     difference = compared.model.bits_per_character - compared.baseline.bits_per_character
     assert compared.difference == pytest.approx(difference)
     assert compared.interval.low < difference < compared.interval.high
     same = compare_on_text(tmp_path / "gpt2", tmp_path / "gpt2", [text])
     assert same.difference == 0 and same.p_value == 1
+
+
+def test_what_exceeds_the_context_is_read_in_overlapping_windows(tmp_path: Path) -> None:
+    """All tokens count once; each is predicted from at least half of the context, as a loop over one line shows."""
+    CHECKPOINTS["gpt2"].publish(tmp_path / "model")
+    line = " ".join(english(120, 5))
+    (tmp_path / "text.txt").write_text(line + "\n", encoding="utf-8")
+    measured = measure_text(tmp_path / "model", [tmp_path / "text.txt"])
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.float32)
+    start, limit = model.config.bos_token_id, model.config.max_position_embeddings
+    ids = [start, *load(tmp_path / "model").bundle.decoder.encode(line), start]
+    assert len(ids) > 3 * limit
+    nats, known = 0.0, 1
+    while known < len(ids):
+        begin = max(0, known - limit // 2)
+        end = min(begin + limit, len(ids))
+        window = torch.tensor([ids[begin:end]])
+        labels = window.clone()
+        labels[:, : known - begin] = -100
+        with torch.no_grad():
+            nats += float(model(input_ids=window, labels=labels).loss) * (end - known)
+        known = end
+    assert measured.bits_per_character == pytest.approx(nats / log(2) / len(line), rel=1e-3)
+    assert (measured.lines, measured.windowed) == (1, 1)
 
 
 def test_the_command_prints_bits(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

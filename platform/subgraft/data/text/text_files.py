@@ -31,10 +31,12 @@ class TextFiles:
     Attributes:
         paths: In the order in which they are read; of a folder, its files by name, also of folders in it.
         field: The column of JSON lines and Parquet that holds the text.
+        cut: Whether lines are cut into segments of at most MAX_SEGMENT characters.
     """
 
     paths: tuple[Path, ...]
     field: str = "text"
+    cut: bool = True
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -44,7 +46,7 @@ class TextFiles:
     def documents(self) -> Iterator[Document]:
         """The documents with text. Raises UserError for files that cannot be read."""
         for file in self.files:
-            segments = (tuple(_segments(document)) for document in self._read(file))
+            segments = (tuple(_segments(document, self.cut)) for document in self._read(file))
             yield from filter(None, segments)
 
     def _read(self, file: Path) -> Iterator[Iterable[str]]:
@@ -128,11 +130,11 @@ def _plain(file: Path) -> Iterator[Iterable[str]]:
     yield document
 
 
-def _segments(lines: Iterable[str]) -> Iterator[str]:
-    """The lines that have text, without white space at their ends; long ones in parts."""
+def _segments(lines: Iterable[str], cut: bool) -> Iterator[str]:
+    """The lines that have text, without white space at their ends. cut: whether long ones are in parts."""
     for line in lines:
         rest = line.strip()
-        while len(rest) > MAX_SEGMENT:
+        while cut and len(rest) > MAX_SEGMENT:
             end = rest.rfind(" ", 1, MAX_SEGMENT + 1)
             end = MAX_SEGMENT if end < 0 else end
             yield rest[:end].rstrip()

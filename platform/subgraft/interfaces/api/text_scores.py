@@ -28,10 +28,10 @@ class TextBits:
     """Bits of a text's lines under a model, each by itself, its end included.
 
     Attributes:
-        bits_per_character, bits_per_byte: Of all lines that the model takes whole.
+        bits_per_character, bits_per_byte: Of all lines.
         interval: The 95 % interval of bits per character, by bootstrap over lines.
-        lines: The number of these lines.
-        left_out: The number of lines that are too long for the model, or for the baseline.
+        lines: Their number.
+        windowed: How many of them are longer than the model's context, and read in windows that overlap by half.
         tokens_per_line: With the model's vocabulary.
     """
 
@@ -39,7 +39,7 @@ class TextBits:
     bits_per_byte: float
     interval: Interval
     lines: int
-    left_out: int
+    windowed: int
     tokens_per_line: float
 
 
@@ -77,11 +77,11 @@ def measure_text(
         progress: Called with the lines done, their total, and a word for them.
 
     Raises:
-        UserError: The model does not continue text, or takes no line whole.
+        UserError: The model does not continue text.
     """
     lines = _lines(text, field)
     bundle = _language_model(model)
-    return _summary(bundle, lines, _line_bits(bundle, lines, progress))
+    return _measured(bundle, lines, progress)[0]
 
 
 def compare_on_text(
@@ -95,17 +95,13 @@ def compare_on_text(
     """Compare two language models on a text, also with different vocabularies. Arguments as of `measure_text`."""
     lines = _lines(text, field)
     bundles = [_language_model(each) for each in (model, baseline)]
-    bits = [_line_bits(bundle, lines, progress) for bundle in bundles]
-    both: NDArray[np.bool_] = np.logical_and.reduce([each.any(axis=1) for each in bits])
-    measured, other = (
-        _summary(bundle, lines, each * both[:, None]) for bundle, each in zip(bundles, bits, strict=True)
-    )
-    compared = compare(ratio, *(each[both][None] for each in bits))
+    (measured, bits), (other, other_bits) = (_measured(bundle, lines, progress) for bundle in bundles)
+    compared = compare(ratio, bits[None], other_bits[None])
     return TextComparison(measured, other, compared.difference, compared.interval, compared.p_value)
 
 
 def _lines(text: Sequence[Path | str], field: str) -> list[str]:
-    files = TextFiles(tuple(path_of("text", path) for path in text), field)
+    files = TextFiles(tuple(path_of("text", path) for path in text), field, cut=False)
     lines = list(chain.from_iterable(files.documents()))
     if not lines:
         raise UserError("there is no text", where=", ".join(map(str, files.paths)))
@@ -122,11 +118,11 @@ def _language_model(model: Model | Path | str) -> Bundle:
     return bundle
 
 
-def _line_bits(
+def _measured(
     bundle: Bundle, lines: Sequence[str], progress: Callable[[int, int, str], None] | None
-) -> NDArray[np.float64]:
-    """Each line's bits and characters [n, 2]; zeros for one that is too long."""
-    from subgraft.training.objectives.compute.causal import line_bits
+) -> tuple[TextBits, NDArray[np.float64]]:
+    """The bits of a text, and each line's bits and characters [n, 2]."""
+    from subgraft.training.objectives.compute.causal import windowed_line_bits
     from subgraft.training.setup import device
 
     special = bundle.decoder.special
@@ -134,22 +130,14 @@ def _line_bits(
     begins = bundle.model.config.bos_token_id == special.get("bos", -1) or "eos" not in special
     settings = CausalSettings(packed=False, separator="bos" if begins else "eos")
     bundle.model.to(device())  # type: ignore[arg-type]
-    bits = line_bits(bundle, lines, settings, progress)
-    if not bits.any():
-        raise UserError(f"no line fits into the {bundle.max_positions} tokens that the model takes")
-    return bits
-
-
-def _summary(bundle: Bundle, lines: Sequence[str], statistics: NDArray[np.float64]) -> TextBits:
-    """The bits of the lines whose statistics [n, 2] are not zero."""
-    measured: NDArray[np.bool_] = np.any(statistics, axis=1)
-    texts = [line for line, each in zip(lines, measured, strict=True) if each]
+    statistics, windowed = windowed_line_bits(bundle, lines, settings, progress)
     bits, characters = statistics.sum(axis=0).tolist()
-    return TextBits(
+    result = TextBits(
         bits / characters,
-        bits / sum(len(text.encode()) for text in texts),
-        estimate(ratio, statistics[measured][None]).interval,
-        len(texts),
-        len(lines) - len(texts),
-        sum(map(len, bundle.decoder.encode_batch(texts))) / len(texts),
+        bits / sum(len(line.encode()) for line in lines),
+        estimate(ratio, statistics[None]).interval,
+        len(lines),
+        windowed,
+        sum(map(len, bundle.decoder.encode_batch(lines))) / len(lines),
     )
+    return result, statistics

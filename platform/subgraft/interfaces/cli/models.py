@@ -333,8 +333,8 @@ def _evaluate_text(arguments: argparse.Namespace) -> None:
     say(f"bits per character\t{result.bits_per_character:.4f} [{low:.4f}, {high:.4f}]")
     say(f"bits per byte\t{result.bits_per_byte:.4f}")
     say(f"tokens per line\t{result.tokens_per_line:.1f}")
-    left_out = f"; {result.left_out:,} are too long" if result.left_out else ""
-    say(f"lines\t{result.lines:,} measured, each by itself, its end included{left_out}")
+    long = f"; {result.windowed:,} in overlapping windows, as they exceed the context" if result.windowed else ""
+    say(f"lines\t{result.lines:,}, each by itself, its end included{long}")
     if compared is not None:
         low, high = compared.interval.low, compared.interval.high
         baseline = compared.baseline

@@ -290,17 +290,6 @@ class TaskLines(Lines):
         return CausalScores(bundle, list(dev[: self._training.dev_sentences]), self._separator, self._training)
 
 
-def line_nats(
-    bundle: Bundle,
-    lines: Sequence[str],
-    settings: CausalSettings,
-    progress: Callable[[int, int, str], None] | None = None,
-) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """The index of each untruncated line, and the nats of its tokens and its end, ordered by length."""
-    examples = Lines(lines, bundle.decoder, separator_of(bundle.decoder, settings), bundle.max_positions)
-    return stack_nats(bundle, examples, examples.whole, progress)
-
-
 def line_bits(
     bundle: Bundle,
     lines: Sequence[str],
@@ -308,10 +297,56 @@ def line_bits(
     progress: Callable[[int, int, str], None] | None = None,
 ) -> NDArray[np.float64]:
     """Each line's bits and characters [n, 2], its end included; zeros for a line that is too long."""
+    examples = Lines(lines, bundle.decoder, separator_of(bundle.decoder, settings), bundle.max_positions)
     measured = np.zeros((len(lines), 2))
-    for index, nats in line_nats(bundle, lines, settings, progress):
+    for index, nats in stack_nats(bundle, examples, examples.whole, progress):
         measured[index] = nats.sum() / log(2), count_characters([lines[index]])
     return measured
+
+
+class Windows:
+    """Lines of any length between separators, in windows of at most max_length tokens.
+
+    The second half of a window is also the first half of the next one, which predicts only what follows, as in the
+    sliding windows of transformers' page on perplexity.
+
+    Attributes:
+        owners: The line of each window [W].
+    """
+
+    def __init__(self, lines: Sequence[str], tokenizer: Tokenizer, separator: int, max_length: int) -> None:
+        bodies = encode(lines, tokenizer).sequences
+        self._examples = list[StackExample]()
+        owners = list[int]()
+        for line in range(len(bodies)):
+            tokens = [separator, *bodies[line], separator]
+            start, known = 0, 1
+            while known < len(tokens):
+                end = min(start + max_length, len(tokens))
+                self._examples.append(shift_labels(tokens[start:end], known - start))
+                owners.append(line)
+                start, known = end - max_length // 2, end
+        self.owners = np.array(owners)
+        self.lengths: np.ndarray = np.array([len(example.tokens) for example in self._examples])
+        self._padding = padding_of(tokenizer)
+
+    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
+        del epoch
+        return collate([self._examples[index] for index in indices], self._padding)
+
+
+def windowed_line_bits(
+    bundle: Bundle,
+    lines: Sequence[str],
+    settings: CausalSettings,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> tuple[NDArray[np.float64], int]:
+    """Each line's bits and characters [n, 2], its end included, and how many lines are longer than a window."""
+    examples = Windows(lines, bundle.decoder, separator_of(bundle.decoder, settings), bundle.max_positions)
+    measured = np.array([[0.0, count_characters([line])] for line in lines])
+    for window, nats in stack_nats(bundle, examples, np.ones(len(examples.owners), dtype=bool), progress):
+        measured[examples.owners[window], 0] += nats.sum() / log(2)
+    return measured, int((np.bincount(examples.owners) > 1).sum())
 
 
 def stack_nats(
