@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 from measurements import Cell, Measurements, measurements, options, real_text
 from subgraft.config.corpora import Languages
-from subgraft.config.objectives import DenoisingSettings
 from subgraft.data.text.reading import lines
 from subgraft.modeling.families import family_named
 from subgraft.subwords.vocabulary.learn import learn
@@ -20,6 +19,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.words import WordBoundaries
 from subgraft.training.objectives.compute.blocks import Blocks
 from subgraft.training.objectives.compute.denoising import Denoising
+from subgraft.training.objectives.denoising import DenoisingSettings
 
 PAIRS = (("en", "fr"), ("en", "zh"))
 CODES = {"en": "en_XX", "fr": "fr_XX", "zh": "zh_CN"}

@@ -32,7 +32,6 @@ from torch.nn import functional
 from transformers import BertConfig, BertForMaskedLM, PreTrainedModel
 
 from subgraft.config.models import BertSettings
-from subgraft.config.objectives import MaskedSettings
 from subgraft.config.training import (
     NearestTargets,
     NoiseContrastive,
@@ -52,6 +51,7 @@ from subgraft.training.objectives.compute.embedding_view import ModelEmbeddings,
 from subgraft.training.objectives.compute.masked import MaskedSentences
 from subgraft.training.objectives.compute.single_stack import StackBatch, StackExample, StackLoss, StackStates, collate
 from subgraft.training.objectives.compute.target_sampling import SampledLoss, nearest, target_sampling
+from subgraft.training.objectives.masked import MaskedSettings
 from subgraft.training.setup import held_out_mean
 
 LENGTH, SHARE, MASK, SPECIAL = 40, 0.15, 4, 5

@@ -42,7 +42,6 @@ from subgraft.config.allocation import Allocation
 from subgraft.config.corpora import Languages
 from subgraft.config.loading import load
 from subgraft.config.models import MBartSettings
-from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.training import PretrainSettings, UniformTargets
 from subgraft.data.text.batches import BatchPlan, evenly_spaced
 from subgraft.data.text.corpus import Corpus
@@ -59,6 +58,7 @@ from subgraft.training.objectives.compute.interface import Concatenation
 from subgraft.training.objectives.compute.seq2seq import Example, Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss
 from subgraft.training.objectives.compute.target_sampling import SampledLoss, target_sampling
 from subgraft.training.objectives.compute.translation import token_nats
+from subgraft.training.objectives.denoising import DenoisingSettings
 from timed_training import plain_trainer
 
 HELD_OUT = ("held out", "Declaration")

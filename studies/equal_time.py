@@ -32,7 +32,6 @@ from equal_time_report import Run, write
 from finished_runs import FinishedRuns, exit_code
 from subgraft.base.errors import UserError
 from subgraft.config.models import MBartSettings
-from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.training import (
     NearestTargets,
     NoiseContrastive,
@@ -60,6 +59,7 @@ from subgraft.training.objectives.compute.target_sampling import (
     TargetSampling,
     target_sampling,
 )
+from subgraft.training.objectives.denoising import DenoisingSettings
 from timed_training import trained
 
 EVERYDAY = {
@@ -115,7 +115,7 @@ class NoisedLines:
             raise UserError(f"a sentence of {language} has more than {MAX_LENGTH} tokens under this vocabulary")
         self.lengths: np.ndarray = encoded.characters.astype(np.int64) + 1
         self._end, self._code = tokenizer.special["eos"], language_code(tokenizer, language)
-        self._noise, self._seed = Noise(DenoisingSettings(noises={"infilling": 0.35}), tokenizer), seed
+        self._noise, self._seed = Noise({"infilling": 0.35}, DenoisingSettings().poisson_lambda, tokenizer), seed
 
     def __len__(self) -> int:
         return len(self._sentences)

@@ -35,8 +35,8 @@ from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages.training import FinetuneStage
 from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.mixture import with_text
 from subgraft.training.objectives.compute.translation import DevScores
-from subgraft.training.objectives.registry import task_text, with_text
 from subgraft.training.progress import SELECTIONS
 from subgraft.training.setup import fit
 
@@ -71,7 +71,7 @@ def curve(step: Step[FinetuneStage], store: Store, test_sentences: int) -> list[
     recipe, inputs = step.stage, {role: store.path(source) for role, source in step.inputs.items()}
     bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.training
     request = Request(bundle, corpus, recipe.languages, settings, recipe.seed)
-    text = task_text(recipe.objective, request, settings)
+    text = recipe.objective.finetuning(request, settings)
     if recipe.text_objective is not None:
         monolingual = replace(request, corpus=Corpus.open(inputs[recipe.text_role]))
         text = with_text(text, recipe.text_objective, monolingual, settings)

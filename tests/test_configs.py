@@ -12,7 +12,6 @@ import pytest
 
 from subgraft.base.errors import UserError
 from subgraft.config.conditioning import VariantName
-from subgraft.config.ernie_objectives import MaskedEntitiesSettings
 from subgraft.config.experiment import Experiment
 from subgraft.config.experiment.presets import PRESETS
 from subgraft.config.loading import load
@@ -26,6 +25,7 @@ from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.masked_entities import MaskedEntitiesSettings
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 # vocap.yaml shares out a vocabulary, and is not an experiment.

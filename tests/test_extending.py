@@ -15,7 +15,7 @@ import pytest
 EXTENSIONS = ("initialiser", "metric", "family", "objective", "conditioning", "task")
 FILE = re.compile(r"^New file `(?P<path>[^`]+)`:\n\n```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 ENTRY = re.compile(
-    r"^In `(?P<path>[^`]+)`, (?P<where>at the end of|before) `(?P<table>[\w.]+)`[^:]*:\n\n"
+    r"^In `(?P<path>[^`]+)`, at the end of `(?P<table>[\w.]+)`[^:]*:\n\n"
     r"```python\n(?P<code>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
@@ -36,7 +36,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], str]:
         path.parent.mkdir(exist_ok=True)
         path.write_text(file["code"], encoding="utf-8")
     for entry in ENTRY.finditer(page):
-        _enter(copy / entry["path"], entry["where"], entry["table"], entry["code"])
+        _enter(copy / entry["path"], entry["table"], entry["code"])
     _install(copy, page)
     places = os.pathsep.join(map(str, (copy / "platform", copy, repository / "tests" / "support")))
     command = [sys.executable, str(repository / "tests" / "support" / "extended_package.py"), str(folder)]
@@ -51,8 +51,8 @@ def test_each_shown_extension_works(extended: tuple[list[str], str], extension: 
     assert extension in working, errors
 
 
-def _enter(path: Path, where: str, table: str, code: str) -> None:
-    """Insert a page's code into a module: its imports at the top, the rest into or before an assignment."""
+def _enter(path: Path, table: str, code: str) -> None:
+    """Insert a page's code into a module: its imports at the top, the rest into an assignment."""
     text = path.read_text(encoding="utf-8")
     imports = "".join(re.findall(r"^from .*\n", code, re.MULTILINE))
     code = re.sub(r"^from .*\n", "", code, flags=re.MULTILINE).strip("\n")
@@ -60,10 +60,7 @@ def _enter(path: Path, where: str, table: str, code: str) -> None:
     lines = text.splitlines(keepends=True)
     start, end = sum(map(len, lines[: node.lineno - 1])), sum(map(len, lines[: node.end_lineno]))
     value = text[start:end]
-    if where == "before":  # a class that joins a union
-        (name,) = re.findall(r"^class (\w+)", code, re.MULTILINE)
-        value = f"{code}\n\n\n" + re.sub(r"(,\s*Field\()", rf" | {name}\1", value, count=1)
-    elif value.rstrip().endswith("})"):
+    if value.rstrip().endswith("})"):
         value = f"{value.rstrip()[:-2]}, {code}}})\n"
     else:
         value = f"{value.rstrip()[:-1].rstrip().rstrip(',')},\n{code}\n{value.rstrip()[-1]}\n"

@@ -12,6 +12,7 @@ from subgraft.config.experiment.presets import PRESETS, preset, with_preset
 from subgraft.config.models import SETTINGS_OF_FAMILY
 from subgraft.config.tasks import TASKS
 from subgraft.config.yaml_tree import parse
+from subgraft.training.objectives.registry import reads_labels, task_objective
 
 SETTINGS: dict[str, Any] = {
     "name": "one-of-each",
@@ -65,7 +66,7 @@ def test_every_value_of_a_preset_arrives(name: str) -> None:
 def test_every_value_of_a_task_arrives_over_every_preset() -> None:
     for task, facts in TASKS.items():
         changes: dict[str, Any] = {"corpora": SETTINGS["corpora"] | {"law": QUESTIONS}} if facts.of_questions else {}
-        if facts.finetuned_on.continues or facts.finetuned_on.understands:
+        if task_objective(task).continues or reads_labels(task):
             changes = CONTINUED
         for name in PRESETS:
             filled = values(experiment(task=task, preset=name, **changes))

@@ -15,6 +15,7 @@ from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.methods.method import StartName
 from subgraft.embeddings.methods.registry import METHODS, method_spec, names_with
 from subgraft.evaluation.metrics.scores import METRICS
+from subgraft.training.objectives.registry import reads_labels, task_objective
 
 
 def test_names_of_methods_in_types_are_those_of_the_table() -> None:
@@ -45,9 +46,10 @@ def test_tasks_are_those_that_a_configuration_can_name() -> None:
     assert get_args(TaskName) == tuple(TASKS)
     assert tasks_with("of_questions") == ["question-generation"] and tasks_with("two_languages") == ["translation"]
     assert all(set(facts.metrics) <= set(METRICS) for facts in TASKS.values())
-    by_bits = {name for name, facts in TASKS.items() if not (facts.metrics or facts.finetuned_on.understands)}
-    assert by_bits == {"continuation", "chat", *tasks_with("source")}
-    assert tasks_with("source") == ["class-conditional", "text-conditional", "feature-conditional"]
+    by_bits = {name for name, facts in TASKS.items() if not (facts.metrics or reads_labels(name))}
+    with_source = [name for name in TASKS if task_objective(name).source]
+    assert with_source == ["class-conditional", "text-conditional", "feature-conditional"]
+    assert by_bits == {"continuation", "chat", *with_source}
 
 
 @pytest.mark.parametrize("task", get_args(TaskName))

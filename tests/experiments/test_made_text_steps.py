@@ -13,13 +13,13 @@ from small_experiments import written as written_experiment
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
-from subgraft.config.objectives import TranslationSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import tables_of
 from subgraft.orchestration.estimates.workload import workload
 from subgraft.subwords.vocabulary.alignment import new_tokens
+from subgraft.training.objectives.translation import TranslationSettings
 from toy_steps import record_of
 from toys import english, german
 

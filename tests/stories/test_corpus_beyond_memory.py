@@ -16,7 +16,6 @@ import pytest
 from ray_heads import free_ports
 from subgraft.config.corpora import Languages
 from subgraft.config.models import MarianSettings
-from subgraft.config.objectives import TranslationSettings
 from subgraft.config.runtime import Runtime
 from subgraft.config.training import PretrainSettings
 from subgraft.data.text.corpus import Corpus
@@ -26,6 +25,7 @@ from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages.training import PretrainStage
 from subgraft.training.context import Context, Json
+from subgraft.training.objectives.translation import TranslationSettings
 from subgraft.training.stage import Stage
 from toy_steps import ToyKind
 from toys import SHAPE, english, english_tokenizer, german, german_tokenizer

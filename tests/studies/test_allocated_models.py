@@ -15,7 +15,6 @@ import declaration
 from scripts import SCRIPTS, text_in
 from subgraft.config.allocation import Allocation
 from subgraft.config.loading import load
-from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.runtime import Runtime
 from subgraft.experiments.allocation_session import ALLOCATED, JOINT, AllocationPipeline
 from subgraft.modeling.bundle import Bundle
@@ -27,6 +26,7 @@ from subgraft.orchestration.store.store import Store
 from subgraft.subwords.allocation.capacity import capacity
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.denoising import DenoisingSettings
 from toys import english
 
 CONFIG = """\

@@ -7,10 +7,10 @@ import time
 import numpy as np
 import pytest
 
-from subgraft.config.objectives import MaskedSettings
 from subgraft.config.training import PretrainSettings
 from subgraft.training.objectives.compute.masked import MaskedSentences
 from subgraft.training.objectives.compute.single_stack import StackLoss
+from subgraft.training.objectives.masked import MaskedSettings
 from timed_training import Point, Unit, trained
 from toys import bert, cased_tokenizer, english, german
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from subgraft.config.compared_objectives import MaskedSeq2SeqSettings, MultitaskMaskedSettings
-from subgraft.config.objectives import DenoisingSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES
 from subgraft.modeling.sides import without_dropout
 from subgraft.training.objectives.compute.blocks import Blocks
 from subgraft.training.objectives.compute.denoising import Denoising
-from subgraft.training.objectives.compute.masked_seq2seq import MaskedSpans
 from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture
 from subgraft.training.objectives.compute.multitask_masked import (
     MultitaskMasked,
@@ -20,6 +17,9 @@ from subgraft.training.objectives.compute.multitask_masked import (
 )
 from subgraft.training.objectives.compute.seq2seq import Seq2SeqObjective
 from subgraft.training.objectives.compute.single_stack import StackLoss
+from subgraft.training.objectives.denoising import DenoisingSettings
+from subgraft.training.objectives.masked_seq2seq import MaskedSeq2SeqSettings, MaskedSpans
+from subgraft.training.objectives.multitask_masked import MultitaskMaskedSettings
 from toys import SHAPE, bart, bert, cased_tokenizer, english, masking_tokenizer, sequence_format
 
 

@@ -9,17 +9,16 @@ from typing import Any
 
 from labelled import write_files
 from small_experiments import tiny, written
-from subgraft.config.compared_objectives import MultitaskMaskedSettings
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
-from subgraft.config.objectives import MaskedSettings
 from subgraft.config.training import PretrainSettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.next_sentence import with_next_sentence
 from subgraft.training.objectives.compute.interface import Request
-from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture
-from subgraft.training.objectives.registry import objectives_of
+from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture, objectives_of
+from subgraft.training.objectives.masked import MaskedSettings
+from subgraft.training.objectives.multitask_masked import MultitaskMaskedSettings
 from toys import SHAPE, build_bert, cased_tokenizer, english
 
 ENGLISH = Languages(source="en", target="en")

@@ -51,7 +51,6 @@ from subgraft.config.conditioning import ConditioningSettings
 from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.config.models import GPT2Settings
-from subgraft.config.objectives import MaskedSettings
 from subgraft.config.training import FinetuneSettings, NearestTargets, TrainingSettings
 from subgraft.embeddings.generators.domain_simulation import PseudoDomains
 from subgraft.embeddings.generators.generator import Generator
@@ -78,6 +77,7 @@ from subgraft.training.objectives.compute.seq2seq import Seq2SeqData, Seq2SeqLos
 from subgraft.training.objectives.compute.single_stack import StackLoss
 from subgraft.training.objectives.compute.target_sampling import NearestSampling, SampledBatch, SampledLoss
 from subgraft.training.objectives.compute.translation import Translation
+from subgraft.training.objectives.masked import MaskedSettings
 from subgraft.training.parameter_groups import ParameterRates
 from subgraft.training.progress import Selection
 from subgraft.training.schedule import Data

@@ -11,9 +11,7 @@ import torch
 
 from documented import request_on
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
-from subgraft.config.ernie_objectives import MaskedEntitiesSettings
 from subgraft.config.models import KnowledgeableSettings
-from subgraft.config.objectives import MaskedSettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.entities import EntityTable
@@ -26,8 +24,9 @@ from subgraft.training.objectives.compute.masked_entities import (
     NumberedText,
 )
 from subgraft.training.objectives.compute.masked_inputs import AROUND, SingleTexts
-from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture
-from subgraft.training.objectives.registry import objectives_of
+from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture, objectives_of
+from subgraft.training.objectives.masked import MaskedSettings
+from subgraft.training.objectives.masked_entities import MaskedEntitiesSettings
 from toys import cased_tokenizer, english
 
 SIZES: dict[str, Any] = {

@@ -8,16 +8,15 @@ import numpy as np
 
 from documents import documents_of
 from subgraft.config.corpora import Languages
-from subgraft.config.ernie_objectives import CapitalisationSettings, DistanceSettings
 from subgraft.config.models import ErnieSettings
-from subgraft.config.objectives import MaskedSettings
 from subgraft.config.training import TrainingSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.training.objectives.compute.interface import Request
-from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture
-from subgraft.training.objectives.registry import objectives_of
+from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture, objectives_of
+from subgraft.training.objectives.label_tasks import CapitalisationSettings, DistanceSettings
+from subgraft.training.objectives.masked import MaskedSettings
 from toys import SHAPE, english, one_stack
 
 KINDS = ("masked", "capitalisation", "sentence-distance")

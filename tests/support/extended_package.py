@@ -18,7 +18,6 @@ import torch
 from transformers import HeliumForCausalLM, SmolLM3ForCausalLM
 
 from sourced import language_model, settings, some_features
-from subgraft.config import objectives as config_objectives
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.initialisers import ResegmentationSettings
@@ -35,7 +34,8 @@ from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.families import count_parameters
 from subgraft.modeling.sides import side
 from subgraft.training.objectives.compute.interface import Request
-from subgraft.training.objectives.registry import objectives_of
+from subgraft.training.objectives.compute.mixture import objectives_of
+from subgraft.training.objectives.registry import OBJECTIVES
 from toys import english, fitted_tokenizer, german, mbart, multilingual_tokenizer
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
@@ -91,7 +91,7 @@ def objective(folder: Path) -> None:
     corpus = build(CorpusSource(folder=str(folder)), languages, Cleaning(), folder / "corpus")
     bundle = Bundle(mbart(), multilingual_tokenizer(), multilingual_tokenizer())
     training = TrainingSettings(max_steps=1, batch_size=400, max_length=40, learning_rate=0.1, warmup_steps=1)
-    deletion = config_objectives.DeletionSettings(share=0.5)  # type: ignore[attr-defined]
+    deletion = OBJECTIVES["deletion"].model_validate({"share": 0.5})
     (trained,) = objectives_of([deletion], Request(bundle, corpus, languages, training, 1)).values()
     batch = trained.batch(np.arange(20), 0)
     source, target = (int(part) for part in (batch.attention_mask.sum() - 40, batch.counts["loss"] - 40))

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
-from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings
-from subgraft.config.tasks import TASKS
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
+from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings
+from subgraft.training.objectives.registry import task_objective
 from subgraft.training.understanding.objective import with_task_head
 from toys import bert, cased_tokenizer, english
 
@@ -114,6 +114,6 @@ def labelled_corpus(task: str, place: Path, **sizes: int) -> Corpus:
 def headed_bundle(task: str, corpus: Corpus) -> Bundle:
     """A small BERT with the head of a task, as finetuning begins with it."""
     vocabulary = cased_tokenizer()
-    settings = TASKS[task].finetuned_on
+    settings = task_objective(task)
     assert isinstance(settings, LabelledSettings | LabelledPairsSettings)
     return with_task_head(Bundle(bert(), vocabulary, vocabulary), settings, corpus, 3)

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from subgraft.config.compared_objectives import PermutationSettings
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.training import PretrainSettings
 from subgraft.data.sources.corpus_builder import build
@@ -14,6 +13,7 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.compute.interface import Request
 from subgraft.training.objectives.compute.permutation import PermutationObjective, permute
+from subgraft.training.objectives.permutation import PermutationSettings
 from toys import english, multilingual_tokenizer, xlnet
 
 ENGLISH = Languages(source="en", target="en")

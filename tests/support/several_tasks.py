@@ -11,11 +11,11 @@ import torch
 from transformers import PreTrainedModel
 
 from labelled import ENGLISH, labelled_corpus
-from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings
-from subgraft.config.tasks import TASKS
 from subgraft.config.training import FinetuneSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings
+from subgraft.training.objectives.registry import task_objective
 from subgraft.training.understanding.multitask import TasksAtOnce, with_task_heads
 from subgraft.training.understanding.objective import LabelledExamples
 from toys import bert, cased_tokenizer, german_tokenizer
@@ -30,7 +30,7 @@ def settings(**changes: Any) -> FinetuneSettings:
 
 def labelled(task: str) -> LabelledSettings | LabelledPairsSettings:
     """The objective of a task."""
-    objective = TASKS[task].finetuned_on
+    objective = task_objective(task)
     assert isinstance(objective, LabelledSettings | LabelledPairsSettings)
     return objective
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from torch import nn
 
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
-from subgraft.config.objectives import TranslationSettings
-from subgraft.config.task_objectives import ContextTranslationSettings, DocumentTranslationSettings
 from subgraft.config.training import FinetuneSettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.synthetic_pairs import write_pairs
@@ -18,9 +16,15 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import without_dropout
 from subgraft.pipeline.compute.back_translation import BothDirections
 from subgraft.pipeline.compute.models import with_context
+from subgraft.training.objectives.compute.directions import directions_text
 from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.mixture import with_text
 from subgraft.training.objectives.compute.translation import TaskPairs
-from subgraft.training.objectives.registry import directions_text, task_text, with_text
+from subgraft.training.objectives.translation import (
+    ContextTranslationSettings,
+    DocumentTranslationSettings,
+    TranslationSettings,
+)
 from subgraft.training.schedule import Data
 from toys import SHAPE, build_mbart, english, german, multilingual_tokenizer
 
@@ -48,7 +52,7 @@ def translation_task(kind: str, place: Path) -> tuple[nn.Module, Data]:
     if kind in ("documents", "context"):
         in_blocks, in_context = DocumentTranslationSettings(block_tokens=40), ContextTranslationSettings()
         request = Request(bundle, _documents(place), THERE, settings, 1)
-        text = task_text(in_blocks if kind == "documents" else in_context, request, settings)
+        text = (in_blocks if kind == "documents" else in_context).finetuning(request, settings)
         return text.loss(bundle), text
     there, back = (
         Request(bundle, _pairs(place / each.name, each, size), each, settings, 1)
@@ -61,7 +65,7 @@ def translation_task(kind: str, place: Path) -> tuple[nn.Module, Data]:
         ways = [TaskPairs(TranslationSettings(), each, settings, limited=False) for each in (there, back)]
         made = BothDirections(ways[0], ways[1], there)
         return made.loss(bundle), made
-    both = with_text(task_text(TranslationSettings(), there, settings), TranslationSettings(), back, settings)
+    both = with_text(TranslationSettings().finetuning(there, settings), TranslationSettings(), back, settings)
     return both.loss(bundle), both
 
 

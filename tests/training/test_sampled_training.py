@@ -15,13 +15,13 @@ from torch import Tensor
 
 from engine_runs import STEPS, assert_weights_agree, run_workers
 from killed_training import trained_weights
-from subgraft.config.objectives import MaskedSettings
 from subgraft.config.training import NearestTargets, PretrainSettings
 from subgraft.training.objectives.compute.distributed import Workers
 from subgraft.training.objectives.compute.embedding_view import IGNORED
 from subgraft.training.objectives.compute.masked import MaskedSentences
 from subgraft.training.objectives.compute.single_stack import StackBatch, StackLoss
 from subgraft.training.objectives.compute.target_sampling import NearestSampling, SampledLoss
+from subgraft.training.objectives.masked import MaskedSettings
 from subgraft.training.schedule import RampedPlan, batch_plan, upcoming_batches
 from toys import SHAPE, build_bert, cased_tokenizer, english
 from watched import KilledError

@@ -30,6 +30,7 @@ DecodingEngine = Literal["transformers", "ctranslate2"]
 EngineSetting = Literal["auto", "transformers", "ctranslate2"]
 StaticAlgorithm = Literal["skip-gram", "cbow", "fasttext"]
 # The inputs of a classifying head: whole texts, their tokens, spans of a passage, or several texts to choose from.
+NoiseName = Literal["masking", "deletion", "infilling", "permutation", "rotation"]
 HeadKind = Literal["sequence", "tokens", "span", "choice"]
 # All random generators accept seeds of 31 bits.
 Seed = Annotated[int, Field(ge=0, lt=2**31)]

@@ -9,22 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from subgraft.config.conditioning import SourceName
-from subgraft.config.corpora import CorpusSource
-from subgraft.config.objectives import CausalSettings, TranslationSettings
 from subgraft.config.settings_base import MetricName
-from subgraft.config.task_objectives import (
-    ConditionedSettings,
-    ConversationSettings,
-    FeatureConditionedSettings,
-    LabelledPairsSettings,
-    LabelledSettings,
-    LabelSettings,
-    PairTaskName,
-    TaskObjectiveSettings,
-    TextConditionedSettings,
-    TextTaskName,
-)
 
 
 @dataclass(frozen=True)
@@ -37,8 +22,8 @@ class TaskFacts:
         metrics: The metrics of its outputs; none for a task that is scored in bits per character, or by its labels.
         of_questions: Whether its corpus has questions on passages (squad), with the answer between marks.
         two_languages: Whether source and target must differ.
-        finetuned_on: The objective. Without pairs it has one text in one language, which a decoder-only model
-            continues.
+        finetuned_on: The objective, as in a configuration; `training.objectives.registry.task_objective` makes it.
+            Without pairs it has one text in one language, which a decoder-only model continues.
         defaults: Settings that differ from translation's, by group.
         checkpoint_defaults: Further ones for a model that others pretrained, by group.
     """
@@ -48,14 +33,9 @@ class TaskFacts:
     metrics: tuple[MetricName, ...]
     of_questions: bool = False
     two_languages: bool = False
-    finetuned_on: TaskObjectiveSettings = field(default_factory=TranslationSettings)
+    finetuned_on: Mapping[str, Any] = field(default_factory=lambda: {"kind": "translation"})
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     checkpoint_defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    @property
-    def source(self) -> SourceName | None:
-        """The kind of source that a language model reads, if it has one."""
-        return self.finetuned_on.source
 
 
 _TEXT_METRICS: tuple[MetricName, ...] = ("BLEU", "chrF", "TER", "ROUGE-L", "METEOR")
@@ -89,12 +69,14 @@ _SCORED_BY_LABELS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def _text_task(task: TextTaskName, called: str, hub_tag: str) -> TaskFacts:
-    return TaskFacts(called, hub_tag, (), finetuned_on=LabelledSettings(task=task), defaults=_SCORED_BY_LABELS)
+def _text_task(task: str, called: str, hub_tag: str) -> TaskFacts:
+    return TaskFacts(called, hub_tag, (), finetuned_on={"kind": "labelled", "task": task}, defaults=_SCORED_BY_LABELS)
 
 
-def _pair_task(task: PairTaskName, called: str, hub_tag: str) -> TaskFacts:
-    return TaskFacts(called, hub_tag, (), finetuned_on=LabelledPairsSettings(task=task), defaults=_SCORED_BY_LABELS)
+def _pair_task(task: str, called: str, hub_tag: str) -> TaskFacts:
+    return TaskFacts(
+        called, hub_tag, (), finetuned_on={"kind": "labelled-pairs", "task": task}, defaults=_SCORED_BY_LABELS
+    )
 
 
 TASKS: Mapping[str, TaskFacts] = {
@@ -114,7 +96,7 @@ TASKS: Mapping[str, TaskFacts] = {
         "Continuation",
         "text-generation",
         (),
-        finetuned_on=CausalSettings(packed=False),
+        finetuned_on={"kind": "causal", "packed": False},
         defaults=_SCORED_BY_BITS,
         checkpoint_defaults=_PRETRAINED_LANGUAGE_MODEL,
     ),
@@ -122,21 +104,21 @@ TASKS: Mapping[str, TaskFacts] = {
         "Class-conditional generation",
         "text-generation",
         (),
-        finetuned_on=ConditionedSettings(),
+        finetuned_on={"kind": "conditioned"},
         defaults=_SCORED_BY_BITS,
     ),
     "text-conditional": TaskFacts(
         "Text-conditional generation",
         "text-generation",
         (),
-        finetuned_on=TextConditionedSettings(),
+        finetuned_on={"kind": "conditioned-on-text"},
         defaults={**_SCORED_BY_BITS, "cleaning": _ANY_LENGTH},
     ),
     "feature-conditional": TaskFacts(
         "Feature-conditional generation",
         "text-generation",
         (),
-        finetuned_on=FeatureConditionedSettings(),
+        finetuned_on={"kind": "conditioned-on-features"},
         # Only texts are compared for duplicates, and several images may have the same text.
         defaults={**_SCORED_BY_BITS, "cleaning": {"deduplicate": False, "drop_held_out": False}},
     ),
@@ -144,7 +126,7 @@ TASKS: Mapping[str, TaskFacts] = {
         "Chat",
         "text-generation",
         (),
-        finetuned_on=ConversationSettings(),
+        finetuned_on={"kind": "chat"},
         defaults={**_SCORED_BY_BITS, "cleaning": _ANY_LENGTH},
         checkpoint_defaults=_PRETRAINED_LANGUAGE_MODEL,
     ),
@@ -166,20 +148,6 @@ else:  # settings and their JSON schema accept exactly the names of the table
     TaskName = Literal[tuple(TASKS)]
 
 
-def labelled_by(task: TaskName, corpus: CorpusSource | None, labels: LabelSettings) -> TaskObjectiveSettings:
-    """How the labels of a task are learnt; a regression has one text or two, depending on its corpus."""
-    learnt = TASKS[task].finetuned_on.model_copy(update={"labels": labels})
-    examples = corpus.labelled if corpus is not None else None
-    if task == "regression" and examples is not None and examples.text_pair is None:
-        return LabelledSettings(task="regression", labels=labels)
-    return learnt
-
-
 def tasks_with(fact: str) -> list[TaskName]:
     """The names of the tasks for which this property is set, in the order of the table."""
     return [name for name, facts in TASKS.items() if getattr(facts, fact)]
-
-
-def reads_labels(task: str) -> bool:
-    """Whether a task is to predict labels by a head; False for an unknown task."""
-    return task in TASKS and TASKS[task].finetuned_on.understands

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from subgraft.config.tasks import TASKS, reads_labels
+from subgraft.config.tasks import TASKS
 from subgraft.data.sources.catalogue import licences
 from subgraft.evaluation.reporting.model_use import use_of
 from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed
@@ -27,6 +27,7 @@ from subgraft.orchestration.tracking.promotion import DECODING, ON_DEV, SELECTED
 from subgraft.pipeline.stages.corpora import CorpusStage, TextStage
 from subgraft.pipeline.stages.models import CheckpointStage
 from subgraft.pipeline.stages.vocabularies import AdaptedVocabularyStage, VocabularyStage
+from subgraft.training.objectives.registry import reads_labels
 from subgraft.training.progress import SelectedWeights
 
 

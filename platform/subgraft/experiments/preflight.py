@@ -12,10 +12,8 @@ from subgraft.base.errors import UserError
 from subgraft.config.conditioning import IN_LAYERS, SourceName
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
-from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.settings_base import SideName, Split
 from subgraft.config.source_files import FieldKind
-from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings, LabelSettings
 from subgraft.data.sources.file_sources import FeaturesSource
 from subgraft.data.sources.labelled import LabelledSource
 from subgraft.data.sources.monolingual import TextsSource
@@ -37,6 +35,8 @@ from subgraft.modeling.families.sequence_format import unsupported_blocks_error
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.tokenizers import load_tokenizers, with_languages
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings, LabelSettings
+from subgraft.training.objectives.registry import ObjectiveSettings
 
 
 def require_corpus(

@@ -14,7 +14,6 @@ from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.redaction import redact
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
-from subgraft.config.tasks import reads_labels
 from subgraft.evaluation.reporting.model_use import use_of
 from subgraft.evaluation.reporting.table import MainTable
 from subgraft.experiments import plan_warnings
@@ -34,6 +33,7 @@ from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.model_registry import CANDIDATE, CHAMPION
 from subgraft.orchestration.tracking.tracker import Tracker
+from subgraft.training.objectives.registry import reads_labels
 
 if TYPE_CHECKING:
     from rich.table import Table

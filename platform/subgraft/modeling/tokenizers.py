@@ -16,7 +16,6 @@ from pathlib import Path
 from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.json_io import object_in
 from subgraft.config.corpora import UNDETERMINED, Languages
-from subgraft.config.domains import DRAWN_LIKE_CODES, MEAN_OF_CODES
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.families import Family, is_same_language, language_code, new_code, vocabulary_sizes
 from subgraft.modeling.hub import SMALL_FILES, adapter_base, family_at, read_config, resolve_model
@@ -24,6 +23,8 @@ from subgraft.subwords.vocabulary.extend import with_codes
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 SIDES: tuple[SideName, ...] = ("encoder", "decoder")
+# The initialisers of the embedding of a new language's code; the name of another language copies that of its code.
+MEAN_OF_CODES, DRAWN_LIKE_CODES = "mean", "random-matched"
 # The languages of a model that was saved outside a store.
 LANGUAGES = "languages.json"
 # ISO 639's code of an undetermined language.

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from typing_extensions import TypeVar
 
-from subgraft.config.any_objective import AnyObjective
 from subgraft.config.corpora import Languages
-from subgraft.config.objectives import TranslationSettings
 from subgraft.config.settings_base import Settings, SideName
 from subgraft.config.training import TrainingSettings
+from subgraft.training.objectives.objective import AnyObjective
+from subgraft.training.objectives.translation import TranslationSettings
 
 if TYPE_CHECKING:
     from subgraft.data.text.corpus import Corpus

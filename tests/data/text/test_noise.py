@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from subgraft.config.objectives import DenoisingSettings, NoiseName
+from subgraft.config.settings_base import NoiseName
 from subgraft.data.text.noise import Noise, infill, mask_and_delete, permute, rotate, span_lengths
 from toys import english, masking_tokenizer
 
@@ -158,7 +158,7 @@ def test_rotation_is_cyclic_and_begins_with_any_token_equally_often() -> None:
 @pytest.mark.parametrize("name", ["permutation", "rotation"])
 def test_noises_of_blocks_apply_to_their_share(name: NoiseName, share: float) -> None:
     sentences, generator, trials = [[10 + place] for place in range(40)], np.random.default_rng(9), 800
-    noise = Noise(DenoisingSettings(noises={name: share}), masking_tokenizer())
+    noise = Noise({name: share}, 3.5, masking_tokenizer())
     original = [token for sentence in sentences for token in sentence]
     changed = sum(noise(sentences, (), generator) != original for _ in range(trials))
     # A rotation by nothing changes nothing.
@@ -172,12 +172,12 @@ def test_noises_together_are_undone_one_after_another() -> None:
     sentences, mask = tokenizer.encode_batch(english(12)), tokenizer.special["mask"]
     every: dict[NoiseName, float] = {"masking": 0.1, "deletion": 0.1, "permutation": 1, "rotation": 1}
     size = sum(map(len, sentences))
-    noised = Noise(DenoisingSettings(noises=every), tokenizer)(sentences, (), generator)
+    noised = Noise(every, 3.5, tokenizer)(sentences, (), generator)
     hidden, gone = noised.count(mask), size - len(noised)
     assert abs(hidden - 0.1 * size) < 1 and abs(gone - 0.1 * size) < 1
     remaining = Counter(token for token in noised if token != mask)
     assert remaining <= Counter(token for sentence in sentences for token in sentence)
-    with_spans = Noise(DenoisingSettings(noises={**every, "infilling": 0.3}), tokenizer)(sentences, (), generator)
+    with_spans = Noise({**every, "infilling": 0.3}, 3.5, tokenizer)(sentences, (), generator)
     assert len(with_spans) < len(noised) and with_spans.count(mask) > 0
-    plain = Noise(DenoisingSettings(noises={}), tokenizer)(sentences, (2,), generator)
+    plain = Noise({}, 3.5, tokenizer)(sentences, (2,), generator)
     assert plain == [token for sentence in sentences for token in (2, *sentence)][1:]

@@ -92,7 +92,7 @@ def test_tokens_begin_the_units_of_their_line(kind: str) -> None:
     assert len(bits) == len(ids)
 
     def units(name: str) -> list[str]:
-        sizes = unit_sizes(bits, name)  # type: ignore[arg-type]
+        sizes = unit_sizes(bits, name)
         cuts = np.cumsum(sizes)[:-1].tolist()
         return [tokenizer.decode(part.tolist()).replace(" ", "") for part in np.split(np.array(ids), cuts)]
 

@@ -7,7 +7,6 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from subgraft.config.initialisers import ResegmentationSettings
-from subgraft.config.objectives import MaskedSettings
 from subgraft.embeddings.generators.generator import Generator, GeneratorKind, mix
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
@@ -15,6 +14,7 @@ from subgraft.training.objectives.compute.embedding_view import IGNORED
 from subgraft.training.objectives.compute.interface import TokenBatch
 from subgraft.training.objectives.compute.masked import MaskedSentences, MaskedView
 from subgraft.training.objectives.compute.single_stack import StackBatch
+from subgraft.training.objectives.masked import MaskedSettings
 from toys import bert, cased_tokenizer, english, german
 
 LINES = english(40) + german(40)

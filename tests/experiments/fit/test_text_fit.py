@@ -18,13 +18,13 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
-from subgraft.config.objectives import CausalSettings
 from subgraft.data.text.text_files import MAX_SEGMENT, TextFiles
 from subgraft.evaluation.metrics.significance import Comparison, Interval
 from subgraft.experiments.fit.split import Documents, split
 from subgraft.experiments.fit.text_fit import _Contender
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
+from subgraft.training.objectives.causal import CausalSettings
 from toys import english, english_tokenizer, german_tokenizer, marian, sentences
 
 DOCUMENTS = [("Der erste Satz.", "Der zweite."), ("Ein anderer Text.",), ("Drei.", "Zeilen.", "Hier.")]

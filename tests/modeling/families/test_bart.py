@@ -15,7 +15,6 @@ from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.config.loading import load
-from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.noise import joined
 from subgraft.embeddings.generators.generator import Generator
@@ -32,6 +31,7 @@ from subgraft.subwords.vocabulary.learn import learn
 from subgraft.training.objectives.compute.blocks import Blocks
 from subgraft.training.objectives.compute.denoising import Denoising
 from subgraft.training.objectives.compute.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqView, token_loss
+from subgraft.training.objectives.denoising import DenoisingSettings
 from toys import SHAPE, bart, english, generated, german, masking_tokenizer, sequence_format
 
 KINDS = pytest.mark.parametrize("kind", ["unigram", "byte-level-bpe"])

@@ -15,13 +15,13 @@ from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.models import BertSettings
-from subgraft.config.objectives import MaskedSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES, as_both_sides, config_dict, count_parameters
 from subgraft.modeling.load import load_model
 from subgraft.modeling.sides import side
 from subgraft.training.objectives.compute.masked import MaskedSentences
 from subgraft.training.objectives.compute.single_stack import StackLoss
+from subgraft.training.objectives.masked import MaskedSettings
 from toys import SHAPE, cased_tokenizer, english, one_stack
 
 WIDTH = 8

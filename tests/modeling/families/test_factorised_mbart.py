@@ -20,7 +20,6 @@ from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.models import MBartSettings
-from subgraft.config.objectives import DenoisingSettings
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES, config_dict, count_parameters
@@ -28,6 +27,7 @@ from subgraft.modeling.load import load_model
 from subgraft.modeling.sides import replace_tables, shares_table, side
 from subgraft.training.objectives.compute.denoising import Denoising
 from subgraft.training.objectives.compute.seq2seq import Seq2SeqData, Seq2SeqLoss
+from subgraft.training.objectives.denoising import DenoisingSettings
 from toys import SHAPE, fitted_tokenizer, generated, german, mbart_blocks, multilingual_tokenizer, output_bias
 
 WIDTH = 8

@@ -13,12 +13,12 @@ from transformers import AutoModelForMaskedLM, PreTrainedModel, RobertaForMasked
 from documented import documented_corpus, request_on
 from subgraft.base.errors import UserError
 from subgraft.config.models import RobertaSettings
-from subgraft.config.objectives import MaskedSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES, config_dict, count_parameters
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.masked import MaskedObjective
+from subgraft.training.objectives.masked import MaskedSettings
 from toys import SHAPE, cased_tokenizer, english, one_stack
 
 SETTINGS = RobertaSettings(**{**one_stack(SHAPE, "encoder_layers"), "max_positions": 64})

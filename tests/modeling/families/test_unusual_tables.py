@@ -19,7 +19,6 @@ from transformers import (
 )
 
 from published import CHECKPOINTS, german
-from subgraft.config.objectives import MaskedSettings
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
@@ -29,6 +28,7 @@ from subgraft.modeling.sides import side
 from subgraft.training.objectives.compute.causal import Lines
 from subgraft.training.objectives.compute.masked import MaskedSentences
 from subgraft.training.objectives.compute.single_stack import StackLoss
+from subgraft.training.objectives.masked import MaskedSettings
 
 MASKED = ("electra-small-generator", "deberta-v3-base")
 NAMES = (*MASKED, "gemma-2-2b", "opt-350m")

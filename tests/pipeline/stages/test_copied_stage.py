@@ -15,7 +15,6 @@ from small_experiments import TINY, written
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
-from subgraft.config.objectives import TranslationSettings
 from subgraft.config.runtime import Runtime
 from subgraft.config.synthetic import CopiedTextSettings
 from subgraft.data.text.corpus import Corpus
@@ -29,6 +28,7 @@ from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages.corpora import CopiedStage
 from subgraft.pipeline.stages.training import FinetuneStage
 from subgraft.training.context import Context, Json
+from subgraft.training.objectives.translation import TranslationSettings
 from subgraft.training.stage import Stage
 from toy_steps import ToyKind, record_of
 from toys import german

@@ -13,7 +13,6 @@ from small_experiments import finish, tiny, written
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
-from subgraft.config.objectives import MaskedSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.generators.generator import load_generator
 from subgraft.experiments.pipeline import Pipeline
@@ -24,6 +23,7 @@ from subgraft.orchestration.store.store import Store
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.training.objectives.compute.interface import Request
 from subgraft.training.objectives.compute.masked import MaskedObjective
+from subgraft.training.objectives.masked import MaskedSettings
 from toys import english, english_tokenizer, german, german_tokenizer, marian, publish_bert
 
 CONFIG = tiny(

@@ -15,8 +15,6 @@ from safetensors.torch import load_file
 
 from labelled import ENGLISH, labelled_corpus
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings, TaskObjectiveSettings
-from subgraft.config.tasks import TASKS
 from subgraft.config.training import AdapterSettings, FinetuneSettings
 from subgraft.evaluation.metrics.labelled import label_metric
 from subgraft.modeling.bundle import Bundle
@@ -26,6 +24,8 @@ from subgraft.pipeline.compute.finetune import run
 from subgraft.pipeline.stages.evaluation import EvaluateStage
 from subgraft.pipeline.stages.training import FinetuneStage
 from subgraft.training.context import Json
+from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings
+from subgraft.training.objectives.registry import TaskObjectiveSettings, task_objective
 from toys import bert, cased_tokenizer
 from watched import KilledError, Watched
 
@@ -48,7 +48,7 @@ def finetune(
     base: dict[str, Any] = {"max_steps": STEPS, "batch_size": 300, "max_length": 40, "learning_rate": 0.01}
     base |= {"warmup_steps": 1, "label_smoothing": 0.0, "select": "score", "evaluations_per_epoch": 2}
     recipe = FinetuneStage(
-        languages=ENGLISH, training=FinetuneSettings(**base | changed), seed=1, objective=TASKS[task].finetuned_on
+        languages=ENGLISH, training=FinetuneSettings(**base | changed), seed=1, objective=task_objective(task)
     )
     inputs = {"model": place / "model", "corpus": place / task}
     out.mkdir(parents=True)
@@ -85,7 +85,7 @@ def test_a_body_that_is_frozen_stays_to_the_byte(place: Path, tmp_path: Path, tr
 @pytest.mark.parametrize("task", ["classification", "tagging", "span-extraction", "ranking"])
 def test_an_evaluation_has_scores_statistics_and_predictions(place: Path, tmp_path: Path, task: str) -> None:
     finetune(place, tmp_path / "model", task)
-    objective: TaskObjectiveSettings = TASKS[task].finetuned_on
+    objective: TaskObjectiveSettings = task_objective(task)
     assert isinstance(objective, LabelledSettings | LabelledPairsSettings)
     settings = MeasurementSettings(speed_sentences=4, speed_repeats=1, calibration=False)
     recipe = EvaluateStage(languages=ENGLISH, evaluation=settings, objective=objective)

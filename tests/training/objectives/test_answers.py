@@ -15,7 +15,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from instruct import INSTRUCT, LLAMA_3_CHAT, MARKED_CHAT, changed
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import VocabularyKind
-from subgraft.config.task_objectives import ChatSettings
 from subgraft.config.training import TrainingSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.prompts import ChatTemplate
@@ -32,6 +31,7 @@ from subgraft.training.objectives.compute.conversations import (
 )
 from subgraft.training.objectives.compute.embedding_view import IGNORED
 from subgraft.training.objectives.compute.single_stack import StackLoss
+from subgraft.training.objectives.conversations import ChatSettings
 from toys import english
 
 LINES = english(12)

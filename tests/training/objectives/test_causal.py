@@ -8,13 +8,13 @@ from torch.nn.functional import cross_entropy
 
 from subgraft.base.errors import UserError
 from subgraft.config.initialisers import ResegmentationSettings
-from subgraft.config.objectives import CausalSettings
 from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.generators.generator import Generator, mix
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
+from subgraft.training.objectives.causal import CausalSettings
 from subgraft.training.objectives.compute.causal import (
     CausalScores,
     CausalView,

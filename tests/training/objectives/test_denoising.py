@@ -9,8 +9,7 @@ import torch
 
 from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import ResegmentationSettings
-from subgraft.config.objectives import DenoisingSettings, NoiseName
-from subgraft.config.settings_base import SideName
+from subgraft.config.settings_base import NoiseName, SideName
 from subgraft.data.text import reading
 from subgraft.embeddings.generators.generator import Generator
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
@@ -21,6 +20,7 @@ from subgraft.subwords.vocabulary.words import WordBoundaries
 from subgraft.training.objectives.compute.denoising import Denoising
 from subgraft.training.objectives.compute.interface import Concatenation
 from subgraft.training.objectives.compute.seq2seq import Seq2SeqView
+from subgraft.training.objectives.denoising import DenoisingSettings
 from toys import SHAPE, build_mbart, german, mbart_blocks, sequence_format
 
 LINES = german(200)

@@ -16,7 +16,6 @@ from torch.nn.functional import cross_entropy
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
-from subgraft.config.ernie_objectives import DialogueSettings
 from subgraft.config.models import ErnieSettings
 from subgraft.config.training import TrainingSettings
 from subgraft.data.sources.corpus_builder import build
@@ -27,6 +26,7 @@ from subgraft.subwords.vocabulary.learn import learn
 from subgraft.training.objectives.compute.dialogue import DialogueObjective, Dialogues
 from subgraft.training.objectives.compute.embedding_view import IGNORED
 from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.dialogue import DialogueSettings
 from toys import SHAPE, one_stack
 
 ENGLISH = Languages(source="en", target="en")

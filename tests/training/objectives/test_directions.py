@@ -10,15 +10,14 @@ import torch
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
-from subgraft.config.objectives import TranslationSettings
 from subgraft.config.training import FinetuneSettings
 from subgraft.data.synthetic_pairs import write_pairs
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
-from subgraft.training.objectives.compute.directions import Directions
+from subgraft.training.objectives.compute.directions import Directions, directions_text
 from subgraft.training.objectives.compute.interface import Request
 from subgraft.training.objectives.compute.translation import TaskPairs
-from subgraft.training.objectives.registry import directions_text
+from subgraft.training.objectives.translation import TranslationSettings
 from subgraft.training.schedule import data_plan
 from toys import english, german, mbart, multilingual_tokenizer
 

@@ -13,13 +13,13 @@ import pytest
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
-from subgraft.config.task_objectives import DocumentTranslationSettings
 from subgraft.config.training import FinetuneSettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.compute.document_translation import DevDocuments, PairedDocuments, TaskDocuments
 from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.translation import DocumentTranslationSettings
 from toys import SHAPE, build_mbart, english, german, multilingual_tokenizer
 
 LANGUAGES = Languages(source="en", target="de")

@@ -17,7 +17,6 @@ from transformers import AutoModelForPreTraining, BertForPreTraining
 from engine_runs import assert_weights_agree, run_workers
 from entities import entity_mixture, entity_request, knowledgeable, names, table
 from subgraft.base.errors import UserError
-from subgraft.config.ernie_objectives import MaskedEntitiesSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.entities import EntityTable
 from subgraft.modeling.exporting.transformers import export_transformers
@@ -28,6 +27,7 @@ from subgraft.modeling.next_sentence import next_sentence_parameters, with_next_
 from subgraft.training.objectives.compute.embedding_view import IGNORED
 from subgraft.training.objectives.compute.masked_entities import ENTITIES, EntityPairBatch, MaskedEntitiesObjective
 from subgraft.training.objectives.compute.next_sentence import ACCURACY, NEXT_SENTENCE, PairExample
+from subgraft.training.objectives.masked_entities import MaskedEntitiesSettings
 from toys import cased_tokenizer
 
 CLS, SEP = 2, 3

@@ -16,7 +16,6 @@ from scipy import stats
 from documents import documents_of
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
-from subgraft.config.objectives import MaskedSettings
 from subgraft.config.training import TrainingSettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
@@ -26,6 +25,7 @@ from subgraft.training.objectives.compute.embedding_view import IGNORED
 from subgraft.training.objectives.compute.hidden_units import hidden_units
 from subgraft.training.objectives.compute.interface import Request
 from subgraft.training.objectives.compute.masked import MaskedObjective
+from subgraft.training.objectives.masked import MaskedSettings
 from toys import bert
 
 TRAINING = TrainingSettings(epochs=1, batch_size=500, learning_rate=0.001, warmup_steps=1, max_length=120)

@@ -10,10 +10,10 @@ from scipy.stats import chisquare
 
 from entities import knowledgeable
 from subgraft.base.errors import UserError
-from subgraft.config.ernie_objectives import KnowledgeTextSettings
 from subgraft.training.objectives.compute.embedding_view import IGNORED
 from subgraft.training.objectives.compute.knowledge_text import AROUND, KnowledgeTexts
 from subgraft.training.objectives.compute.single_stack import StackLoss
+from subgraft.training.objectives.knowledge_text import KnowledgeTextSettings
 from toys import cased_tokenizer, english
 
 LINES = english(40)

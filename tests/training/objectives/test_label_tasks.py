@@ -21,16 +21,7 @@ from engine_runs import assert_weights_agree, run_workers
 from labelled import labelled_corpus
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
-from subgraft.config.ernie_objectives import (
-    CapitalisationSettings,
-    DistanceSettings,
-    LabelTaskSettings,
-    RelevanceSettings,
-    ReorderingSettings,
-    TokenDocumentSettings,
-)
 from subgraft.config.models import ErnieSettings
-from subgraft.config.objectives import MaskedSettings
 from subgraft.config.training import TrainingSettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
@@ -44,8 +35,16 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.embedding_view import IGNORED
 from subgraft.training.objectives.compute.interface import Request
 from subgraft.training.objectives.compute.label_objective import TaskObjective, save_task_heads, with_saved_head
-from subgraft.training.objectives.compute.mixture import MixedBatch, MixedLoss
-from subgraft.training.objectives.registry import objectives_of
+from subgraft.training.objectives.compute.mixture import MixedBatch, MixedLoss, objectives_of
+from subgraft.training.objectives.label_tasks import (
+    CapitalisationSettings,
+    DistanceSettings,
+    LabelTaskSettings,
+    RelevanceSettings,
+    ReorderingSettings,
+    TokenDocumentSettings,
+)
+from subgraft.training.objectives.masked import MaskedSettings
 from toys import SHAPE, one_stack
 
 TRAINING = TrainingSettings(epochs=1, batch_size=500, learning_rate=0.001, warmup_steps=1, max_length=40)

@@ -13,7 +13,6 @@ from transformers import AutoModelForMaskedLM, AutoModelForTokenClassification, 
 from documented import documented_corpus, request_on
 from subgraft.base.errors import UserError
 from subgraft.config.initialisers import ResegmentationSettings
-from subgraft.config.objectives import LeftToRightSettings
 from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES, family_of
@@ -21,6 +20,7 @@ from subgraft.modeling.heads import with_head
 from subgraft.modeling.left_to_right import left_to_right
 from subgraft.training.objectives.compute.embedding_view import IGNORED
 from subgraft.training.objectives.compute.left_to_right import LeftToRightObjective
+from subgraft.training.objectives.left_to_right import LeftToRightSettings
 from toys import bert, cased_tokenizer
 
 CLS, SEP = 2, 3

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from subgraft.config.objectives import MaskedSettings
 from subgraft.training.objectives.compute.embedding_view import IGNORED
 from subgraft.training.objectives.compute.masked import MaskedSentences, Masking
 from subgraft.training.objectives.compute.masked_inputs import InputText
 from subgraft.training.objectives.compute.single_stack import StackLoss
+from subgraft.training.objectives.masked import MaskedSettings
 from toys import bert, cased_tokenizer, english, german
 
 LINES = english(150) + german(150)

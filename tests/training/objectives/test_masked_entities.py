@@ -14,7 +14,6 @@ from scipy.stats import chisquare
 
 from engine_runs import assert_weights_agree, run_workers
 from entities import LINES, entity_sentences, knowledgeable, names, spans, table
-from subgraft.config.ernie_objectives import MaskedEntitiesSettings
 from subgraft.modeling.entities import NO_ENTITY
 from subgraft.training.objectives.compute.embedding_view import IGNORED, ModelEmbeddings
 from subgraft.training.objectives.compute.masked import MaskedView
@@ -23,6 +22,7 @@ from subgraft.training.objectives.compute.masked_entities import (
     EntityLoss,
     first_tokens,
 )
+from subgraft.training.objectives.masked_entities import MaskedEntitiesSettings
 from toys import cased_tokenizer
 
 

@@ -11,7 +11,6 @@ from scipy.stats import chisquare
 
 from engine_runs import run_workers
 from small_experiments import finish, tiny, written
-from subgraft.config.compared_objectives import MaskedSeq2SeqSettings
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.generator import Generator
@@ -20,8 +19,8 @@ from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.modeling.families import FAMILIES
 from subgraft.modeling.sides import without_dropout
 from subgraft.training.objectives.compute.blocks import Blocks
-from subgraft.training.objectives.compute.masked_seq2seq import MaskedSpans
 from subgraft.training.objectives.compute.seq2seq import Seq2SeqData, Seq2SeqView, token_loss
+from subgraft.training.objectives.masked_seq2seq import MaskedSeq2SeqSettings, MaskedSpans
 from toys import SHAPE, bart, english, masking_tokenizer, sequence_format
 
 MODEL = "{family: bart, d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}"

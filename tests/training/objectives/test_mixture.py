@@ -14,13 +14,12 @@ from small_experiments import TINY, finish, written
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
-from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.training import TrainingSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.compute.interface import Request
-from subgraft.training.objectives.compute.mixture import MixedBatch, MixedLoss, Mixture
-from subgraft.training.objectives.registry import objectives_of
+from subgraft.training.objectives.compute.mixture import MixedBatch, MixedLoss, Mixture, objectives_of
+from subgraft.training.objectives.denoising import DenoisingSettings
 from subgraft.training.schedule import MixedPlan, RampedPlan, data_plan, planned_steps, steps_of
 
 BOTH = "upstream.objectives=[{kind: translation, weight: 3}, {kind: denoising}]"

@@ -13,7 +13,6 @@ import torch
 from transformers import MBartForConditionalGeneration
 
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
-from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.training import TrainingSettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
@@ -21,6 +20,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.compute.denoising import denoise
 from subgraft.training.objectives.compute.interface import Request
 from subgraft.training.objectives.compute.seq2seq import Seq2SeqBatch, Seq2SeqObjective
+from subgraft.training.objectives.denoising import DenoisingSettings
 from subgraft.training.schedule import data_plan
 from toys import SHAPE, build_mbart, english, german, multilingual_tokenizer
 

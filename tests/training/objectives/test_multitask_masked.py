@@ -13,7 +13,6 @@ from scipy.stats import chisquare
 from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedModel
 
 from small_experiments import finish, tiny, written
-from subgraft.config.compared_objectives import MultitaskMaskedSettings
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.embeddings.generators.generator import Generator
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
@@ -31,6 +30,7 @@ from subgraft.training.objectives.compute.multitask_masked import (
     attention_batch,
 )
 from subgraft.training.objectives.compute.single_stack import StackLoss
+from subgraft.training.objectives.multitask_masked import MultitaskMaskedSettings
 from toys import SHAPE, bert, cased_tokenizer, english, sequence_format
 
 SETTINGS = MultitaskMaskedSettings()

@@ -17,7 +17,6 @@ from documented import documented_corpus, request_on
 from engine_runs import assert_weights_agree, run_workers
 from subgraft.base.errors import UserError
 from subgraft.config.initialisers import ResegmentationSettings
-from subgraft.config.objectives import MaskedSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.generators.generator import Generator
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
@@ -28,6 +27,7 @@ from subgraft.training.objectives.compute.embedding_view import IGNORED
 from subgraft.training.objectives.compute.interface import HeldOut
 from subgraft.training.objectives.compute.masked import MaskedObjective
 from subgraft.training.objectives.compute.next_sentence import NextSentenceBatch, PairExample, SegmentBatch
+from subgraft.training.objectives.masked import MaskedSettings
 from toys import bert, cased_tokenizer
 
 CLS, SEP, MASK = 2, 3, 4

@@ -12,11 +12,12 @@ from torch import Tensor
 
 from killed_training import trained_weights
 from recurrent import BOTH, branched, request, some_documents
-from subgraft.config.objectives import CausalSettings, MaskedSettings
 from subgraft.config.training import PretrainSettings
 from subgraft.data.text.corpus import Corpus
+from subgraft.training.objectives.causal import CausalSettings
 from subgraft.training.objectives.compute.mixture import MixedLoss
 from subgraft.training.objectives.compute.stages import in_stages
+from subgraft.training.objectives.masked import MaskedSettings
 from subgraft.training.schedule import StagedPlan, data_plan, steps_of
 from subgraft.training.stream_memory import memory_of
 from watched import KilledError

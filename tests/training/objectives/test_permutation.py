@@ -17,7 +17,6 @@ from torch.nn.functional import cross_entropy
 
 from permuted import ENGLISH, documents, objective
 from subgraft.base.errors import UserError
-from subgraft.config.compared_objectives import PermutationSettings
 from subgraft.config.corpora import Cleaning, CorpusSource
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.data.sources.corpus_builder import build
@@ -29,6 +28,7 @@ from subgraft.modeling.two_streams import CONTEXT, permutation_mask, target_mapp
 from subgraft.training.objectives.compute.embedding_view import IGNORED, ModelEmbeddings
 from subgraft.training.objectives.compute.permutation import PermutedBatch, PermutedStates
 from subgraft.training.objectives.compute.permutation_text import Segments, draw_spans, draw_targets
+from subgraft.training.objectives.permutation import PermutationSettings
 from toys import english, multilingual_tokenizer, xlnet
 
 SEP, CLS = 2, 0

@@ -16,14 +16,15 @@ from engine_runs import assert_weights_agree, run_workers
 from killed_training import trained_weights
 from recurrent import BOTH, MEMORY, recurrent, recurrent_mixture, request, some_documents
 from subgraft.base.errors import UserError
-from subgraft.config.objectives import CausalSettings, MaskedSettings
 from subgraft.config.training import PretrainSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.branched import SegmentMemory
 from subgraft.training.checkpoint import Checkpoints
+from subgraft.training.objectives.causal import CausalSettings
 from subgraft.training.objectives.compute.embedding_view import IGNORED, ModelEmbeddings
+from subgraft.training.objectives.compute.mixture import objectives_of
 from subgraft.training.objectives.compute.recurrence import RecurrentObjective, branch_of
-from subgraft.training.objectives.registry import objectives_of
+from subgraft.training.objectives.masked import MaskedSettings
 from subgraft.training.streams import NO_BLOCK
 from toys import SHAPE, build_bert, cased_tokenizer
 from watched import KilledError

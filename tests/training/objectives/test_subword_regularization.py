@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from subgraft.config.corpora import Languages
-from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.vocabularies import SamplingSettings
 from subgraft.data.text.encoded import Sequences
 from subgraft.training.objectives.compute.denoising import Denoising
 from subgraft.training.objectives.compute.subword_regularization import Sampling
 from subgraft.training.objectives.compute.translation import Translation
+from subgraft.training.objectives.denoising import DenoisingSettings
 from toys import (
     english,
     english_tokenizer,

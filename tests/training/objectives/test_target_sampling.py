@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from transformers import PreTrainedModel
 
-from subgraft.config.objectives import DenoisingSettings, MaskedSettings
 from subgraft.config.training import (
     NearestTargets,
     NoiseContrastive,
@@ -37,6 +36,8 @@ from subgraft.training.objectives.compute.target_sampling import (
     nearest,
     target_sampling,
 )
+from subgraft.training.objectives.denoising import DenoisingSettings
+from subgraft.training.objectives.masked import MaskedSettings
 from toys import bert, cased_tokenizer, english, german, mbart, mbart_blocks, multilingual_tokenizer
 
 

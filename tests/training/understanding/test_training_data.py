@@ -11,13 +11,13 @@ import pytest
 
 from labelled import ENGLISH, RECORDS, labelled_corpus
 from subgraft.config.corpora import Cleaning, CorpusSource
-from subgraft.config.tasks import TASKS
 from subgraft.config.training import FinetuneSettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.registry import task_objective
 from subgraft.training.schedule import data_plan
 from subgraft.training.understanding.inputs import TextEncoder
 from subgraft.training.understanding.objective import LabelledExamples, with_task_head
@@ -27,7 +27,7 @@ from toys import bert, cased_tokenizer, english_tokenizer, gpt2
 
 def data_of(task: str, corpus: Corpus, tokenizer: Tokenizer | None = None, **settings: Any) -> LabelledExamples:
     vocabulary = tokenizer or cased_tokenizer()
-    objective: Any = TASKS[task].finetuned_on
+    objective: Any = task_objective(task)
     bundle = with_task_head(Bundle(bert(), vocabulary, vocabulary), objective, corpus, 1)
     defaults = {"epochs": 1, "batch_size": 500, "learning_rate": 0.001, "warmup_steps": 1, "max_length": 48}
     training = FinetuneSettings.model_validate(defaults | settings)
@@ -118,7 +118,7 @@ def test_each_text_is_counted_once_for_the_one_vocabulary(task: str, tmp_path: P
     read = data_of(task, corpus).texts
     assert [list(read[side]) for side in ("encoder", "decoder")] == [wanted, []]
     vocabulary = cased_tokenizer()
-    objective: Any = TASKS[task].finetuned_on
+    objective: Any = task_objective(task)
     decoder = with_task_head(Bundle(gpt2(), vocabulary, vocabulary), objective, corpus, 1)
     training = FinetuneSettings.model_validate(
         {"epochs": 1, "batch_size": 500, "learning_rate": 0.001, "warmup_steps": 1}
@@ -130,7 +130,7 @@ def test_each_text_is_counted_once_for_the_one_vocabulary(task: str, tmp_path: P
 def test_a_model_reads_as_many_tokens_after_its_finetuning_as_in_it(tmp_path: Path) -> None:
     corpus = labelled_corpus("classification", tmp_path)
     vocabulary = cased_tokenizer()
-    objective: Any = TASKS["classification"].finetuned_on
+    objective: Any = task_objective("classification")
     bundle = with_task_head(Bundle(bert(), vocabulary, vocabulary), objective, corpus, 1, longest=12)
     bundle.save(tmp_path / "model")
     loaded = Bundle.load(tmp_path / "model")

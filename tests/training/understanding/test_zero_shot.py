@@ -18,9 +18,9 @@ from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.models import GPT2Settings
-from subgraft.config.task_objectives import ZeroShotSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_named
+from subgraft.training.objectives.labelled import ZeroShotSettings
 from subgraft.training.understanding.zero_shot import Trie, ZeroShot, beam_search
 from toys import SHAPE, build_bert, cased_tokenizer, english, english_tokenizer
 

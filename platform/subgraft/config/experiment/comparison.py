@@ -9,30 +9,24 @@ from pydantic import Field
 from subgraft.config.conditioning import ReadingSettings
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
 from subgraft.config.directions import Direction
-from subgraft.config.domains import DownstreamSettings, UpstreamSettings
 from subgraft.config.evaluation import EvaluationSettings, IntrinsicSettings
+from subgraft.config.experiment.domains import DownstreamSettings, UpstreamSettings
+from subgraft.config.experiment.multitask import FurtherTask, MultitaskSettings, MultitaskTrainingSettings
 from subgraft.config.experiment.search import SearchSettings
 from subgraft.config.experiment.systems import System
 from subgraft.config.models import ModelSettings
-from subgraft.config.multitask import FurtherTask, MultitaskSettings, MultitaskTrainingSettings
 from subgraft.config.runtime import Runtime
 from subgraft.config.settings_base import Seed, Settings, SideName, VocabularyMode
 from subgraft.config.synthetic import BackTranslationSettings, CopiedTextSettings, UnsupervisedSettings
-from subgraft.config.task_objectives import (
-    ChatSettings,
-    ContextTranslationSettings,
-    ConversationSettings,
-    DocumentTranslationSettings,
-    LabelledPairsSettings,
-    LabelledSettings,
-    LabelSettings,
-    TaskObjectiveSettings,
-)
-from subgraft.config.tasks import TASKS, TaskName, labelled_by
+from subgraft.config.tasks import TASKS, TaskName
 from subgraft.config.training import EmbeddingWarmupSettings, FinetuneSettings, PretrainSettings, TrainingSettings
 from subgraft.config.vocabularies import JointVocabularySettings
 from subgraft.embeddings.methods.method import AnyGeneratorStage, LearningStage, MethodSpec, StartName
 from subgraft.embeddings.methods.registry import METHODS, MethodGroups, method_spec
+from subgraft.training.objectives.conversations import ChatSettings, ConversationSettings
+from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings, LabelSettings
+from subgraft.training.objectives.registry import TaskObjectiveSettings, task_objective
+from subgraft.training.objectives.translation import ContextTranslationSettings, DocumentTranslationSettings
 
 
 class ModelsAndData(Settings):
@@ -128,11 +122,11 @@ class Comparison(MethodGroups, ModelsAndData):
     @property
     def finetuned_on(self) -> TaskObjectiveSettings:
         """How the task's text is learnt."""
-        learnt = TASKS[self.task].finetuned_on
+        learnt = task_objective(self.task)
         if isinstance(learnt, ConversationSettings):
             return ConversationSettings(chat=self.chat)
         if learnt.understands:
-            return labelled_by(self.task, self.corpora.get(self.downstream.corpus), self.labels)
+            return self._labelled_by(self.task, self.downstream.corpus, self.labels)
         return learnt.after(self.upstream.objectives)
 
     def objective_of(self, system: System) -> TaskObjectiveSettings:
@@ -157,7 +151,15 @@ class Comparison(MethodGroups, ModelsAndData):
 
     def learnt_with(self, further: FurtherTask) -> TaskObjectiveSettings:
         """How the examples of a task of `multitask` are learnt."""
-        return labelled_by(further.task, self.corpora.get(further.corpus), further.labels)
+        return self._labelled_by(further.task, further.corpus, further.labels)
+
+    def _labelled_by(self, task: TaskName, corpus: str, labels: LabelSettings) -> TaskObjectiveSettings:
+        """How the labels of a task are learnt; a regression has one text or two, depending on its corpus."""
+        learnt, source = task_objective(task).model_copy(update={"labels": labels}), self.corpora.get(corpus)
+        examples = source.labelled if source is not None else None
+        if task == "regression" and examples is not None and examples.text_pair is None:
+            return LabelledSettings(task="regression", labels=labels)
+        return learnt
 
     @property
     def pretrains(self) -> bool:

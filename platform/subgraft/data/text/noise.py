@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from subgraft.config.objectives import DenoisingSettings, NoiseName
+from subgraft.config.settings_base import NoiseName
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.words import WordBoundaries
 
@@ -19,8 +19,9 @@ class Noise:
     infilled, then the result is rotated. Masking and deletion draw different tokens.
     """
 
-    def __init__(self, settings: DenoisingSettings, tokenizer: Tokenizer) -> None:
-        self._settings = settings
+    def __init__(self, shares: Mapping[NoiseName, float], poisson_lambda: float, tokenizer: Tokenizer) -> None:
+        """shares: those of the noises, by name.  poisson_lambda: the mean number of words that one mask replaces."""
+        self._shares, self._poisson_lambda = shares, poisson_lambda
         self._boundaries = WordBoundaries.of(tokenizer)
         self._mask = tokenizer.special["mask"]
 
@@ -28,7 +29,6 @@ class Noise:
         self, sentences: Sequence[list[int]], separator: Sequence[int], generator: np.random.Generator
     ) -> list[int]:
         """The noised tokens of a block; `separator` has the tokens between two sentences, which count as words."""
-        settings = self._settings
         if self._applies("permutation", generator):
             sentences = permute(sentences, generator)
         tokens = joined(sentences, separator)
@@ -36,11 +36,11 @@ class Noise:
         if masked or deleted:
             tokens = mask_and_delete(tokens, self._mask, masked, deleted, generator)
         if share := self._share("infilling"):
-            tokens = infill(self._boundaries.words(tokens), self._mask, share, settings.poisson_lambda, generator)
+            tokens = infill(self._boundaries.words(tokens), self._mask, share, self._poisson_lambda, generator)
         return rotate(tokens, generator) if self._applies("rotation", generator) else tokens
 
     def _share(self, name: NoiseName) -> float:
-        return self._settings.noises.get(name, 0.0)
+        return self._shares.get(name, 0.0)
 
     def _applies(self, name: NoiseName, generator: np.random.Generator) -> bool:
         share = self._share(name)

@@ -15,7 +15,6 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from subgraft.config.ernie_objectives import UnitName
 from subgraft.subwords.vocabulary.words import text_words
 
 # [start, end) in characters.
@@ -27,7 +26,7 @@ _WORD = re.compile(rf"\w[\w{_MARK}]*(?:['’-]\w[\w{_MARK}]*)*")
 # A pair of words is a collocation if it has at least this many occurrences, and a score over the threshold.
 _MIN_COUNT, _THRESHOLD = 5, 10.0
 # For each level, the bit that is set at tokens that begin a unit of that level.
-_BITS: dict[UnitName, int] = {"word": 1, "phrase": 2, "entity": 4}
+_BITS: dict[str, int] = {"word": 1, "phrase": 2, "entity": 4}
 ALL_BITS = 7
 
 
@@ -112,7 +111,7 @@ def unit_bits(ends: Sequence[int], line: str, phrases: Sequence[Span], entity_sp
     ends_so_far = np.array(list(accumulate(ends, max, initial=0))[1:], dtype=np.int64)
     without_offset = np.array(ends) < 0
     bits = np.zeros(len(ends_so_far), dtype=np.int64)
-    levels: Mapping[UnitName, Sequence[Span]] = {"word": (), "phrase": phrases, "entity": entity_spans}
+    levels: Mapping[str, Sequence[Span]] = {"word": (), "phrase": phrases, "entity": entity_spans}
     for level, spans in levels.items():
         unit = by_word.copy()
         for start, end in _without_overlaps(spans):
@@ -126,7 +125,7 @@ def unit_bits(ends: Sequence[int], line: str, phrases: Sequence[Span], entity_sp
     return bits.tolist()
 
 
-def unit_sizes(bits: Sequence[int], unit: UnitName) -> np.ndarray:
+def unit_sizes(bits: Sequence[int], unit: str) -> np.ndarray:
     """The number of tokens of each unit of a sentence, in order."""
     if unit == "piece":
         return np.ones(len(bits), dtype=np.int64)

@@ -27,8 +27,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
 from subgraft.training.objectives.compute.interface import GeneratorView, Request
-from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture
-from subgraft.training.objectives.registry import objectives_of
+from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture, objectives_of
 from subgraft.training.schedule import Data
 from subgraft.training.setup import fit, is_writer, write_curve
 from subgraft.training.stage import Inputs, Summary

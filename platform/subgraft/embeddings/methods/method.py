@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from subgraft.config.corpora import Languages
-from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.settings_base import SideName, StaticAlgorithm
+from subgraft.training.objectives.registry import ObjectiveSettings
 from subgraft.training.stage import TrainedStage
 
 if TYPE_CHECKING:

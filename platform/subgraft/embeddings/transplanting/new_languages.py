@@ -13,13 +13,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from subgraft.config.domains import DRAWN_LIKE_CODES, MEAN_OF_CODES
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.initialisers.new_rows import FloatTables
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import language_code
 from subgraft.modeling.sides import Side, Tables, replace_tables, shares_table, side
-from subgraft.modeling.tokenizers import with_languages
+from subgraft.modeling.tokenizers import DRAWN_LIKE_CODES, MEAN_OF_CODES, with_languages
 from subgraft.subwords.vocabulary.extend import with_codes
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

@@ -9,13 +9,12 @@ from typing import Any
 
 from subgraft.base.errors import ArgumentError, UserError
 from subgraft.config.corpora import Languages
-from subgraft.config.domains import MEAN_OF_CODES
-from subgraft.config.objectives import CONTINUING_KINDS
 from subgraft.config.settings_base import SENTENCEPIECE_KINDS, SideName, VocabularyKind
 from subgraft.evaluation.reporting.numbers import percent
 from subgraft.modeling.families import MissingCodeError, SequenceFormat, family_of, head_in, require_marked_targets
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.tokenizers import (
+    MEAN_OF_CODES,
     checkpoint_directions,
     checkpoint_languages,
     languages_of,
@@ -24,6 +23,7 @@ from subgraft.modeling.tokenizers import (
 )
 from subgraft.subwords.vocabulary.learn import kind_like
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.registry import CONTINUING_KINDS
 
 # Objectives of published checkpoints, the most specific to a family first.
 _USUAL_OBJECTIVES = ("translation", "denoising", "permutation", "masked", "causal")

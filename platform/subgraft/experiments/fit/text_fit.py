@@ -20,7 +20,6 @@ from subgraft.base.errors import ArgumentError
 from subgraft.base.files import file_digest, require_file
 from subgraft.base.terminal_escaping import printable
 from subgraft.config.corpora import UNDETERMINED, Cleaning, Languages
-from subgraft.config.objectives import CausalSettings
 from subgraft.config.tasks import TaskName
 from subgraft.data.text.text_files import TextFiles
 from subgraft.evaluation.metrics.significance import FEWEST_SEEDS, LEVEL, Comparison
@@ -54,6 +53,7 @@ from subgraft.subwords.vocabulary.learn import kind_like
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
 from subgraft.subwords.vocabulary.lost_text import lost_text
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.causal import CausalSettings
 from subgraft.training.objectives.compute.causal import line_bits
 
 if TYPE_CHECKING:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import cast
 
 from subgraft.config.experiment.systems import System
-from subgraft.config.objectives import TranslationSettings
 from subgraft.config.synthetic import MADE_PAIRS, TextUse
-from subgraft.config.task_objectives import TaskObjectiveSettings
 from subgraft.experiments.steps.back_translation import BackTranslationSteps
 from subgraft.experiments.steps.decoding_engine import with_engine
 from subgraft.experiments.steps.inputs import InputSteps
@@ -16,6 +13,8 @@ from subgraft.orchestration.store.step import Step
 from subgraft.pipeline.stages.corpora import CopiedStage
 from subgraft.pipeline.stages.models import TransferStage
 from subgraft.pipeline.stages.training import EmbeddingWarmupStage, NewRows
+from subgraft.training.objectives.registry import TaskObjectiveSettings
+from subgraft.training.objectives.translation import TranslationSettings
 
 
 class AdditionalTextSteps:
@@ -30,8 +29,7 @@ class AdditionalTextSteps:
         """The objective of the additional text for this use; None without one."""
         experiment = self.experiment
         if use == "denoised":
-            denoising = next(candidate for candidate in experiment.upstream.objectives if candidate.denoises)
-            return cast(TaskObjectiveSettings, denoising)  # finetuning can continue it
+            return next(candidate for candidate in experiment.upstream.objectives if candidate.denoises)
         if use == "lines":
             return experiment.finetuned_on
         return None if use is None else TranslationSettings()

@@ -11,10 +11,8 @@ from pathlib import Path
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment.systems import System
-from subgraft.config.objectives import TranslationSettings
 from subgraft.config.settings_base import OTHER_SIDE, TextSide
 from subgraft.config.synthetic import TextUse
-from subgraft.config.task_objectives import TaskObjectiveSettings
 from subgraft.config.training import FinetuneSettings
 from subgraft.data.synthetic_pairs import require_tag
 from subgraft.experiments.steps.decoding_engine import with_engine
@@ -26,6 +24,8 @@ from subgraft.modeling.tokenizers import checkpoint_languages, load_tokenizers
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline.stages.corpora import BackTranslatedStage, ReversedStage, TextPart
 from subgraft.pipeline.stages.training import FinetuneStage, UnsupervisedStage
+from subgraft.training.objectives.registry import TaskObjectiveSettings
+from subgraft.training.objectives.translation import TranslationSettings
 
 WHERE = "back_translation.model"
 # A model is named by the text that it reads: the task's is `source`, the reverse model's is `target`.

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 from subgraft.config.experiment.systems import System
-from subgraft.config.objectives import TranslationSettings
 from subgraft.config.plugins import METRICS, packages
 from subgraft.embeddings.methods.registry import method_spec
 from subgraft.experiments.steps.decoding_engine import with_engine
@@ -27,6 +26,7 @@ from subgraft.pipeline.stages.evaluation import (
 from subgraft.pipeline.stages.models import MethodStage, TransferStage
 from subgraft.pipeline.stages.training import FinetuneStage
 from subgraft.pipeline.stages.vocabularies import GapStage
+from subgraft.training.objectives.translation import TranslationSettings
 
 
 class EvaluationSteps:

@@ -14,12 +14,9 @@ from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
 from subgraft.config.conditioning import SourceName
 from subgraft.config.corpora import Languages
-from subgraft.config.domains import DRAWN_LIKE_CODES
 from subgraft.config.experiment import Experiment
-from subgraft.config.multitask import FurtherTask
+from subgraft.config.experiment.multitask import FurtherTask
 from subgraft.config.settings_base import SideName, Split, TextSide
-from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings, TaskObjectiveSettings
-from subgraft.config.tasks import TASKS
 from subgraft.data.sources.paths import find, find_file
 from subgraft.data.sources.registry import resolve
 from subgraft.data.sources.side_text import SideText, named_sources, side_texts
@@ -38,11 +35,13 @@ from subgraft.experiments.preflight import (
     require_source,
 )
 from subgraft.modeling.hub import HUB_FILES, adapter_base, pinned, with_revision
-from subgraft.modeling.tokenizers import load_tokenizers, with_languages
+from subgraft.modeling.tokenizers import DRAWN_LIKE_CODES, load_tokenizers, with_languages
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline.stages.corpora import CorpusStage, TextStage
 from subgraft.pipeline.stages.models import ENTITY_FILES, CheckpointStage, EntityStage
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings
+from subgraft.training.objectives.registry import TaskObjectiveSettings, task_objective
 
 if TYPE_CHECKING:
     from subgraft.orchestration.store.store import Store
@@ -120,7 +119,7 @@ class InputSteps:
             ("train", "dev", "test"),
             pairs=pairs,
             one_text=not pairs,
-            source=TASKS[experiment.task].source,
+            source=task_objective(experiment.task).source,
             chat=experiment.finetuned_on.kind == "chat",
             labels=experiment.finetuned_on,
             documented="document-translation" if experiment.evaluation.documents else None,

@@ -11,7 +11,6 @@ from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.experiment.systems import System
 from subgraft.config.settings_base import SideName
-from subgraft.config.tasks import TASKS
 from subgraft.config.vocabularies import SamplingSettings, VocabularySettings
 from subgraft.experiments.preflight import require_ends_of_blocks, require_head
 from subgraft.experiments.steps.decoding_engine import require_context, with_engine
@@ -33,6 +32,7 @@ from subgraft.pipeline.stages.models import (
 )
 from subgraft.pipeline.stages.training import MultitaskStage, PretrainStage
 from subgraft.pipeline.stages.vocabularies import VocabularyStage
+from subgraft.training.objectives.registry import task_objective
 
 _VOCABULARY_FIELDS = set(VocabularySettings.model_fields)
 
@@ -130,7 +130,7 @@ def conditioned_step(inputs: InputSteps, system: System, seed: int, model: Step)
     if system.conditioning is None:
         return model
     experiment = inputs.experiment
-    source = TASKS[experiment.task].source
+    source = task_objective(experiment.task).source
     assert source is not None  # validation requires it
     # A pretrained encoder's location does not identify it.
     settings = experiment.conditioning.model_copy(update={"pretrained_encoder": None})

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from subgraft.base.errors import UserError
-from subgraft.config.domains import UpstreamSettings
 from subgraft.config.entities import ENTITY_TOKENS
+from subgraft.config.experiment.domains import UpstreamSettings
 from subgraft.config.experiment.systems import System
 from subgraft.config.settings_base import SideName, TextSide
 from subgraft.config.vocabularies import TaskVocabularySettings, VocabularySettings

@@ -133,7 +133,7 @@ def stopped_after(config: Path, overrides: Sequence[str], stop_after: str) -> li
 NAME = "generator"
 TextObjective = Literal["denoising", "masked", "causal"]
 # A configuration needs a task; here it is only used to allow the objective of the pretraining.
-_TASKS: Mapping[str, TaskName] = {facts.finetuned_on.kind: name for name, facts in reversed(list(TASKS.items()))}
+_TASKS: Mapping[str, TaskName] = {facts.finetuned_on["kind"]: name for name, facts in reversed(list(TASKS.items()))}
 
 
 def train_generator(

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from subgraft.base.errors import UserError
-from subgraft.config.objectives import CONTINUING_KINDS, CausalSettings
 from subgraft.data.text.text_files import TextFiles
 from subgraft.evaluation.metrics.sentence_statistics import ratio
 from subgraft.evaluation.metrics.significance import Interval, compare, estimate
 from subgraft.interfaces.api.arguments import path_of
 from subgraft.interfaces.api.outputs import Model, load
+from subgraft.training.objectives.causal import CausalSettings
+from subgraft.training.objectives.registry import CONTINUING_KINDS
 
 if TYPE_CHECKING:
     from subgraft.modeling.bundle import Bundle

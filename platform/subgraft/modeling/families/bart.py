@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.base.errors import UserError
+from subgraft.config.models import BartSettings
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.bart_like import OneTable, new_config, shape
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection, Tables, TableSize
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from subgraft.config.corpora import Languages
-    from subgraft.config.models import BartSettings
     from subgraft.config.settings_base import SideName
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -31,7 +31,7 @@ class Bart(OneTable):
     model_type = "bart"
     transformers_class = "BartForConditionalGeneration"
     ctranslate2_loader: ClassVar[str | None] = "BartLoader"
-    objectives = frozenset({"translation", "denoising", "masked-seq2seq"})
+    objectives = BartSettings.objectives
     display_name = "a BART"
 
     def body_parameters(self, config: Config) -> Parameters:

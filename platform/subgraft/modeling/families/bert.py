@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.base.errors import UserError
+from subgraft.config.models import BertSettings, RobertaSettings
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.encoder_only import EncoderOnly
 from subgraft.modeling.families.family import ITS_VOCABULARY
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-    from subgraft.config.models import BertSettings, RobertaSettings
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -30,7 +30,7 @@ class Bert(EncoderOnly):
     model_type = "bert"
     transformers_class = "BertForMaskedLM"
     next_sentence_class: ClassVar[str | None] = "BertForPreTraining"
-    objectives = frozenset({"masked", "multitask-masked", "left-to-right"})
+    objectives = BertSettings.objectives
     stack_class: ClassVar[str | None] = "BertModel"
     decoder_class: ClassVar[str | None] = "BertLMHeadModel"
     head, transforming = "cls.predictions", "transform"
@@ -97,7 +97,7 @@ class Roberta(EncoderOnly):
 
     model_type = "roberta"
     transformers_class = "RobertaForMaskedLM"
-    objectives = frozenset({"masked", "multitask-masked", "left-to-right"})
+    objectives = RobertaSettings.objectives
     stack_class, decoder_class = "RobertaModel", "RobertaForCausalLM"
     head = "lm_head"
     positions_after_padding = True

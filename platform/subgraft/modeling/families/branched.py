@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
+from subgraft.config.models import BranchedSettings
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.bert import Bert
 from subgraft.modeling.families.family import Family
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers import PreTrainedModel
 
-    from subgraft.config.models import BranchedSettings
     from subgraft.config.settings_base import HeadKind
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -30,7 +30,7 @@ class Branched(Bert):
     """One branch predicts hidden tokens and labels, the other one next tokens. Both share the embeddings."""
 
     model_type = "branched"
-    objectives = frozenset({"masked", "causal", "knowledge-text"})
+    objectives = BranchedSettings.objectives
     stack_class = decoder_class = next_sentence_class = None
     forwards_inputs = {"branch": "nlg"}  # noqa: RUF012
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from subgraft.config.models import ErnieSettings
 from subgraft.modeling.families.bert import Bert
 from subgraft.modeling.families.encoder_only import EncoderOnly
 from subgraft.modeling.families.model_parts import Config
@@ -25,18 +26,7 @@ class Ernie(Bert):
     transformers_class = "ErnieForMaskedLM"
     next_sentence_class = "ErnieForPreTraining"
     stack_class, decoder_class = "ErnieModel", "ErnieForCausalLM"
-    objectives = frozenset(
-        {
-            "masked",
-            "dialogue",
-            "capitalisation",
-            "token-document",
-            "sentence-reordering",
-            "sentence-distance",
-            "discourse-relation",
-            "relevance",
-        }
-    )
+    objectives = ErnieSettings.objectives
 
     def task_embeddings(self, config: Config) -> int:
         return int(config.get("task_type_vocab_size", _TASKS)) if config.get("use_task_id") else 0

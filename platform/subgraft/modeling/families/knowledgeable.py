@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from subgraft.config.models import KnowledgeableSettings
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.bert import Bert
 from subgraft.modeling.families.family import Family
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers import PreTrainedModel
 
-    from subgraft.config.models import KnowledgeableSettings
     from subgraft.config.settings_base import HeadKind
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -31,7 +31,7 @@ class Knowledgeable(Bert):
 
     model_type = "knowledgeable"
     next_sentence_class = "KnowledgeableForPreTraining"
-    objectives = frozenset({"masked", "masked-entities", "knowledge-text"})
+    objectives = KnowledgeableSettings.objectives
 
     def config_dict(self, settings: KnowledgeableSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:  # type: ignore[override]
         sizes = self.one_stack_sizes(settings, decoder_size)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
+from subgraft.config.models import M2M100Settings
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.bart_like import OneTable, new_config, shape
 from subgraft.modeling.families.family import require_same_padding
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from subgraft.config.corpora import Languages
-    from subgraft.config.models import M2M100Settings
     from subgraft.config.settings_base import SideName
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -40,7 +40,7 @@ class M2M100(OneTable):
     model_type = "m2m_100"
     transformers_class = "M2M100ForConditionalGeneration"
     ctranslate2_loader = "M2M100Loader"
-    objectives = frozenset({"translation"})
+    objectives = M2M100Settings.objectives
     display_name = "an M2M-100"
 
     def body_parameters(self, config: Config) -> Parameters:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from subgraft.config.models import MarianSettings
 from subgraft.modeling.families.bart_like import BartLike, new_config, shape
 from subgraft.modeling.families.model_parts import Config, Parameters, Side
 from subgraft.modeling.families.sequence_format import (
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
     from subgraft.config.corpora import Languages
-    from subgraft.config.models import MarianSettings
     from subgraft.config.settings_base import SideName
     from subgraft.modeling.families.bart_like import ClassAndConfig
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -34,7 +34,7 @@ class Marian(BartLike):
     model_type = "marian"
     transformers_class = "MarianMTModel"
     ctranslate2_loader = "BartLoader"
-    objectives = frozenset({"translation"})
+    objectives = MarianSettings.objectives
     sinusoids = "MarianSinusoidalPositionalEmbedding"
     separate_config: ClassVar[Mapping[str, Any]] = {"share_encoder_decoder_embeddings": False}
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.base.errors import UserError
+from subgraft.config.models import MBartSettings
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.bart_like import BartLike, new_config, shape
 from subgraft.modeling.families.model_parts import Config, Parameters, Tables
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
     from subgraft.config.corpora import Languages
-    from subgraft.config.models import MBartSettings
     from subgraft.config.settings_base import SideName
     from subgraft.modeling.families.bart_like import ClassAndConfig
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -33,7 +33,7 @@ class MBart(BartLike):
     model_type = "mbart"
     transformers_class = "MBartForConditionalGeneration"
     ctranslate2_loader: ClassVar[str | None] = "BartLoader"
-    objectives = frozenset({"translation", "denoising", "masked-seq2seq"})
+    objectives = MBartSettings.objectives
     separate_config: ClassVar[Mapping[str, Any]] = {"model_type": "split_mbart"}
     takes_context: ClassVar[bool] = True
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
+from subgraft.config.models import T5Settings
 from subgraft.modeling.families.family import Family, separate_tables_error
 from subgraft.modeling.families.heads import Head, is_headed
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection, Tables, TableSize
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from subgraft.config.corpora import Languages
-    from subgraft.config.models import T5Settings
     from subgraft.config.settings_base import SideName
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -36,7 +36,7 @@ class T5(Family):
     ctranslate2_loader = "T5Loader"
     width_key, inner_width_key, layers_key = "d_model", "d_ff", "num_layers"
     heads_key, positions_key = "num_heads", "n_positions"
-    objectives = frozenset({"translation"})
+    objectives = T5Settings.objectives
     one_table = True
 
     def position_limit(self, config: Config) -> int | None:

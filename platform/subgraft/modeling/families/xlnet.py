@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
+from subgraft.config.models import XLNetSettings
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.encoder_only import EncoderOnly
 from subgraft.modeling.families.family import ITS_VOCABULARY, states_at
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from subgraft.config.corpora import Languages
-    from subgraft.config.models import XLNetSettings
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -34,7 +34,7 @@ class XLNet(EncoderOnly):
     model_type = "xlnet"
     transformers_class = "XLNetLMHeadModel"
     auto_class = "AutoModelForCausalLM"
-    objectives = frozenset({"permutation", "masked"})
+    objectives = XLNetSettings.objectives
     head = ""
     bias_named_twice = False
     pads_left = True

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from subgraft.config.any_objective import AnyObjective
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.data.text.batches import evenly_spaced, evenly_spaced_places
@@ -23,6 +22,7 @@ from subgraft.pipeline.stages.models import CheckpointStage
 from subgraft.pipeline.stages.training import FinetuneStage, PretrainStage
 from subgraft.pipeline.stages.vocabularies import ImportedVocabularyStage
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.objective import AnyObjective
 from subgraft.training.schedule import MixedPlan, batch_plan, planned_steps, steps_of
 
 if TYPE_CHECKING:

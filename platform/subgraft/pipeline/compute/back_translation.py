@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 
 from subgraft.base.errors import UserError
-from subgraft.config.objectives import TranslationSettings
 from subgraft.config.settings_base import OTHER_SIDE
 from subgraft.data.synthetic_pairs import SPLIT, add_tag, lines_in_turn, write_pairs
 from subgraft.data.text.corpus import Corpus
@@ -32,6 +31,7 @@ from subgraft.training.objectives.compute.dev_scores import describe_dev_engine
 from subgraft.training.objectives.compute.interface import Request
 from subgraft.training.objectives.compute.mixture import AuxiliaryText
 from subgraft.training.objectives.compute.translation import DevScores, TaskPairs
+from subgraft.training.objectives.translation import TranslationSettings
 from subgraft.training.progress import CURVE
 from subgraft.training.setup import is_writer, peak_memory, write_curve
 from subgraft.training.stage import Inputs, Summary

@@ -17,7 +17,6 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from subgraft.base.errors import UserError
-from subgraft.config.task_objectives import ConversationSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.evaluation.metrics.scores import AnyMetricName
@@ -31,6 +30,7 @@ from subgraft.pipeline.stages.evaluation import EvaluateStage
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json
 from subgraft.training.objectives.compute.conversations import Turns, answer_nats, answers_of, template_of
+from subgraft.training.objectives.conversations import ConversationSettings
 from subgraft.training.setup import device
 from subgraft.training.stage import Inputs, Summary
 

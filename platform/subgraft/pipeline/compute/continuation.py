@@ -28,7 +28,7 @@ from subgraft.training.setup import device
 from subgraft.training.stage import Inputs, Summary
 
 if TYPE_CHECKING:
-    from subgraft.config.objectives import CausalSettings
+    from subgraft.training.objectives.causal import CausalSettings
 
 
 def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -> Summary:

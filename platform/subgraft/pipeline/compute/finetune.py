@@ -10,7 +10,6 @@ import numpy as np
 from torch import Tensor, nn
 
 from subgraft.config.settings_base import SideName
-from subgraft.config.task_objectives import ConversationSettings, LabelledPairsSettings, LabelledSettings
 from subgraft.config.training import AdapterSettings, FinetuneSettings
 from subgraft.data.synthetic_pairs import is_tagged, require_tag
 from subgraft.data.text.corpus import Corpus
@@ -28,9 +27,11 @@ from subgraft.training.context import Context
 from subgraft.training.objectives.compute.conditioned import losses_of
 from subgraft.training.objectives.compute.conversations import ConversationsOfTask, with_template
 from subgraft.training.objectives.compute.dev_scores import describe_dev_engine, with_drift
-from subgraft.training.objectives.compute.directions import Directions
+from subgraft.training.objectives.compute.directions import Directions, directions_text
 from subgraft.training.objectives.compute.interface import Request, TaskText
-from subgraft.training.objectives.registry import directions_text, with_text
+from subgraft.training.objectives.compute.mixture import with_text
+from subgraft.training.objectives.conversations import ConversationSettings
+from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings
 from subgraft.training.phases import copy_parameters, first_phase_parameters, join_outcomes, split_training, train_only
 from subgraft.training.progress import CURVE, SELECTIONS, CurvePoint, Outcome
 from subgraft.training.rare_rows import RareRows, RowUpdates

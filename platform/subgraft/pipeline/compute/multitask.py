@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from subgraft.config.multitask import OWN
-from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings, TaskObjectiveSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.stages.training import MultitaskStage
+from subgraft.pipeline.stages.training import OWN, MultitaskStage
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
 from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings
+from subgraft.training.objectives.registry import TaskObjectiveSettings
 from subgraft.training.progress import CURVE, SELECTIONS
 from subgraft.training.setup import fit, is_writer, peak_memory, write_curve
 from subgraft.training.stage import Inputs, Summary

@@ -22,11 +22,10 @@ from subgraft.training.context import Context
 from subgraft.training.objectives.compute.dev_scores import describe_dev_engine
 from subgraft.training.objectives.compute.interface import HeldOut, Objective, ObjectiveLoss, Request
 from subgraft.training.objectives.compute.label_objective import save_task_heads, task_losses
-from subgraft.training.objectives.compute.mixture import MixedLoss
+from subgraft.training.objectives.compute.mixture import MixedLoss, objectives_of
 from subgraft.training.objectives.compute.seq2seq import Seq2SeqObjective
 from subgraft.training.objectives.compute.stages import in_stages, of_length
 from subgraft.training.objectives.compute.target_sampling import SampledLoss, target_sampling
-from subgraft.training.objectives.registry import objectives_of
 from subgraft.training.progress import CURVE, SELECTIONS, Selection
 from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
 from subgraft.training.stage import Inputs, Summary

@@ -38,7 +38,7 @@ from subgraft.training.setup import device
 from subgraft.training.stage import Inputs, Summary
 
 if TYPE_CHECKING:
-    from subgraft.config.task_objectives import AnyConditionedSettings
+    from subgraft.training.objectives.conditioned import AnyConditionedSettings
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ import torch
 from safetensors.numpy import save_file
 from torch import Tensor
 
-from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.evaluation.metrics.classes import class_calibration, confusion
@@ -23,6 +22,7 @@ from subgraft.pipeline.artifacts import CONFIDENCE, STATISTICS
 from subgraft.pipeline.compute.measurements import write_texts
 from subgraft.pipeline.stages.evaluation import EvaluateStage
 from subgraft.training.context import Context, Json
+from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings
 from subgraft.training.setup import device
 from subgraft.training.stage import Inputs, Summary
 from subgraft.training.understanding.inputs import LabelledExample, TextEncoder

@@ -9,11 +9,11 @@ from pydantic import Field
 
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import IntrinsicSettings, MeasurementSettings, RankingSettings
-from subgraft.config.objectives import TranslationSettings
 from subgraft.config.settings_base import Settings, SideName
-from subgraft.config.task_objectives import TaskObjectiveSettings
 from subgraft.config.training import SelectName
 from subgraft.pipeline.stages.models import MethodStage
+from subgraft.training.objectives.registry import TaskObjectiveSettings
+from subgraft.training.objectives.translation import TranslationSettings
 from subgraft.training.stage import Inputs, Stage, Summary
 
 # Prefix of an evaluation's inputs with text of the languages that outputs may be in.

@@ -8,21 +8,24 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import Field
 
 from subgraft.config.corpora import Languages
-from subgraft.config.ernie_objectives import PairTaskSettings
 from subgraft.config.models import ModelSettings
-from subgraft.config.multitask import OWN
-from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
 from subgraft.config.settings_base import Settings, SideName
-from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings, TaskObjectiveSettings
 from subgraft.config.training import FinetuneSettings, PretrainSettings
 from subgraft.config.vocabularies import SamplingSettings
 from subgraft.modeling.families import config_dict, with_next_sentence
+from subgraft.training.objectives.label_tasks import PairTaskSettings
+from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings
+from subgraft.training.objectives.registry import ObjectiveSettings, TaskObjectiveSettings
+from subgraft.training.objectives.translation import TranslationSettings
 from subgraft.training.stage import EpochsOver, ExtraParameters, Inputs, KnownSizes, Summary, TrainedStage
 
 if TYPE_CHECKING:
     from subgraft.modeling.families import Config
     from subgraft.training.context import Context
     from subgraft.training.stage import KnownInputs
+
+# The experiment's own task among those that are learnt together.
+OWN = "own"
 
 
 class PretrainStage(TrainedStage):

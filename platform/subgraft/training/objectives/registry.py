@@ -1,116 +1,99 @@
-"""All objectives by their kind in `config.objectives`."""
+"""All objectives, by kind.
+
+To add one: a module like `masked_seq2seq.py` or `denoising.py` and, here, its entry.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from collections.abc import Mapping
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from subgraft.config.objectives import ObjectiveSettings
-from subgraft.config.task_objectives import TaskObjectiveSettings
-from subgraft.config.training import FinetuneSettings
-from subgraft.training.objectives.compute.causal import TaskLines
-from subgraft.training.objectives.compute.conditioned import TaskSourcedLines
-from subgraft.training.objectives.compute.context_translation import TaskInContext
-from subgraft.training.objectives.compute.conversations import ConversationsOfTask
-from subgraft.training.objectives.compute.denoising import DenoisedLines, denoise
-from subgraft.training.objectives.compute.dialogue import DialogueObjective
-from subgraft.training.objectives.compute.directions import Directions
-from subgraft.training.objectives.compute.document_translation import TaskDocuments
-from subgraft.training.objectives.compute.interface import Objective, Request, TaskText, TrainedText
-from subgraft.training.objectives.compute.knowledge_text import KnowledgeTextObjective
-from subgraft.training.objectives.compute.label_objective import TaskObjective
-from subgraft.training.objectives.compute.label_tasks import SOURCES
-from subgraft.training.objectives.compute.left_to_right import LeftToRightObjective
-from subgraft.training.objectives.compute.masked import train_next_sentence
-from subgraft.training.objectives.compute.masked_entities import MaskedEntitiesObjective
-from subgraft.training.objectives.compute.masked_seq2seq import mask_spans
-from subgraft.training.objectives.compute.mixture import AuxiliaryText, ReplacementText
-from subgraft.training.objectives.compute.multitask_masked import MultitaskMaskedObjective
-from subgraft.training.objectives.compute.permutation import permute
-from subgraft.training.objectives.compute.recurrence import causal, masked
-from subgraft.training.objectives.compute.translation import TaskPairs, TranslationObjective
-from subgraft.training.understanding.objective import LabelledExamples
+from pydantic import Field
 
+from subgraft.config.tasks import TASKS
+from subgraft.training.objectives.causal import CausalSettings
+from subgraft.training.objectives.conditioned import (
+    ConditionedSettings,
+    FeatureConditionedSettings,
+    TextConditionedSettings,
+)
+from subgraft.training.objectives.conversations import ConversationSettings
+from subgraft.training.objectives.denoising import DenoisingSettings
+from subgraft.training.objectives.dialogue import DialogueSettings
+from subgraft.training.objectives.knowledge_text import KnowledgeTextSettings
+from subgraft.training.objectives.label_tasks import (
+    CapitalisationSettings,
+    DiscourseSettings,
+    DistanceSettings,
+    RelevanceSettings,
+    ReorderingSettings,
+    TokenDocumentSettings,
+)
+from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings
+from subgraft.training.objectives.left_to_right import LeftToRightSettings
+from subgraft.training.objectives.masked import MaskedSettings
+from subgraft.training.objectives.masked_entities import MaskedEntitiesSettings
+from subgraft.training.objectives.masked_seq2seq import MaskedSeq2SeqSettings
+from subgraft.training.objectives.multitask_masked import MultitaskMaskedSettings
+from subgraft.training.objectives.objective import AnyObjective
+from subgraft.training.objectives.permutation import PermutationSettings
+from subgraft.training.objectives.translation import (
+    ContextTranslationSettings,
+    DocumentTranslationSettings,
+    TranslationSettings,
+)
 
-def _unsupported(settings: Any, *_: Any) -> Any:
-    raise ValueError(f"the objective {settings.kind} has no such use")
+# In the order of documents and messages.
+ENTRIES: tuple[type[AnyObjective], ...] = (
+    TranslationSettings,
+    DocumentTranslationSettings,
+    ContextTranslationSettings,
+    DenoisingSettings,
+    MaskedSettings,
+    LeftToRightSettings,
+    MaskedEntitiesSettings,
+    KnowledgeTextSettings,
+    CausalSettings,
+    PermutationSettings,
+    MultitaskMaskedSettings,
+    MaskedSeq2SeqSettings,
+    ConditionedSettings,
+    TextConditionedSettings,
+    FeatureConditionedSettings,
+    ConversationSettings,
+    DialogueSettings,
+    CapitalisationSettings,
+    TokenDocumentSettings,
+    ReorderingSettings,
+    DistanceSettings,
+    DiscourseSettings,
+    RelevanceSettings,
+    LabelledSettings,
+    LabelledPairsSettings,
+)
+OBJECTIVES: Mapping[str, type[AnyObjective]] = {each.model_fields["kind"].default: each for each in ENTRIES}
+_PRETRAINING = {kind: each for kind, each in OBJECTIVES.items() if each.pretraining is not AnyObjective.pretraining}
+# The kinds of pretraining of decoders alone.
+CONTINUING_KINDS = frozenset(kind for kind, each in _PRETRAINING.items() if each.continues)
 
-
-@dataclass(frozen=True)
-class Uses:
-    """The trainings that an objective supports.
-
-    Attributes:
-        pretraining: the pretraining of a model, and the training of generators for it.
-        finetuning: finetuning on a task's text.
-        additional: finetuning on text of another corpus, in addition to the task's text or in its place. Its examples
-            must suit the task's loss.
-    """
-
-    pretraining: Callable[[Any, Request], Objective] = _unsupported
-    finetuning: Callable[[Any, Request, FinetuneSettings], TaskText] = _unsupported
-    additional: Callable[[Any, Request, FinetuneSettings], TrainedText] = _unsupported
-
-
-OBJECTIVES: Mapping[str, Uses] = {
-    "translation": Uses(TranslationObjective, TaskPairs, partial(TaskPairs, limited=False)),
-    "document-translation": Uses(finetuning=TaskDocuments),
-    "context-translation": Uses(finetuning=TaskInContext),
-    "denoising": Uses(denoise, additional=DenoisedLines),
-    "masked": Uses(masked),
-    "left-to-right": Uses(LeftToRightObjective),
-    "knowledge-text": Uses(KnowledgeTextObjective.of),
-    "masked-entities": Uses(MaskedEntitiesObjective.of),
-    "multitask-masked": Uses(MultitaskMaskedObjective.of),
-    "masked-seq2seq": Uses(mask_spans),
-    "permutation": Uses(permute),
-    "causal": Uses(causal, TaskLines, partial(TaskLines, limited=False)),
-    "conditioned": Uses(finetuning=TaskSourcedLines),
-    "conditioned-on-text": Uses(finetuning=TaskSourcedLines),
-    "conditioned-on-features": Uses(finetuning=TaskSourcedLines),
-    "chat": Uses(finetuning=ConversationsOfTask),
-    "dialogue": Uses(DialogueObjective),
-    **dict.fromkeys(SOURCES, Uses(TaskObjective)),
-    "labelled": Uses(finetuning=LabelledExamples),
-    "labelled-pairs": Uses(finetuning=LabelledExamples),
-}
-
-
-def objectives_of(
-    settings: Sequence[ObjectiveSettings], request: Request, *, of_tokens: bool = False
-) -> dict[str, Objective]:
-    """The configured objectives on one model and its text, by kind. of_tokens: only those that predict tokens."""
-    objectives: dict[str, Objective] = {
-        each.kind: OBJECTIVES[each.kind].pretraining(each, replace(request, task=task))
-        for task, each in enumerate(settings)
-        if each.predicts_tokens or not of_tokens
-    }
-    if any(each.predicts_next for each in settings):  # other objectives may have frozen the head
-        train_next_sentence(request.bundle.model, predicts_next=True)
-    return objectives
+if TYPE_CHECKING:
+    ObjectiveSettings: TypeAlias = AnyObjective
+    TaskObjectiveSettings: TypeAlias = AnyObjective
+else:  # settings accept exactly the objectives that have the training; `kind` selects one
+    _FINETUNING = [each for each in ENTRIES if each.finetuning is not AnyObjective.finetuning]
+    _ADDITIONAL = [each for each in ENTRIES if each.additional is not AnyObjective.additional]
+    ObjectiveSettings = Annotated[reduce(or_, _PRETRAINING.values()), Field(discriminator="kind")]
+    TaskObjectiveSettings = Annotated[reduce(or_, [*_FINETUNING, *_ADDITIONAL]), Field(discriminator="kind")]
 
 
-def task_text(settings: TaskObjectiveSettings, request: Request, training: FinetuneSettings) -> TaskText:
-    """The text of a task with this objective."""
-    return OBJECTIVES[settings.kind].finetuning(settings, request, training)
+def task_objective(task: str) -> TaskObjectiveSettings:
+    """The objective of a task, with its settings in `TASKS`."""
+    settings = TASKS[task].finetuned_on
+    return OBJECTIVES[settings["kind"]].model_validate(settings)
 
 
-def directions_text(
-    settings: TaskObjectiveSettings, requests: Mapping[str, Request], training: FinetuneSettings, exponent: float | None
-) -> TaskText:
-    """The text of a task with several directions, by name; for one direction, the text of that direction."""
-    parts = {name: task_text(settings, request, training) for name, request in requests.items()}
-    if len(parts) == 1:
-        return next(iter(parts.values()))
-    pairs = {name: part for name, part in parts.items() if isinstance(part, TaskPairs)}
-    return Directions(pairs, exponent, next(iter(requests.values())).seed)
-
-
-def with_text(
-    task: TaskText, objective: TaskObjectiveSettings, request: Request, training: FinetuneSettings
-) -> AuxiliaryText | ReplacementText:
-    """A task's text and that of the request's corpus, which makes up the configured fraction of each batch."""
-    text, share = OBJECTIVES[objective.kind].additional(objective, request, training), training.monolingual_fraction
-    return ReplacementText(task, text) if share == 1.0 else AuxiliaryText(task, text, share)
+def reads_labels(task: str) -> bool:
+    """Whether a task is to predict labels by a head; False for an unknown task."""
+    return task in TASKS and task_objective(task).understands

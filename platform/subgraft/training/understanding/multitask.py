@@ -13,7 +13,6 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.heads import LONGEST, OWN_HEAD, TASK_ENTRY, own_head_in
@@ -21,6 +20,7 @@ from subgraft.modeling.further_heads import HEADS as HEADS
 from subgraft.modeling.further_heads import read_head, share_parameters, write_heads
 from subgraft.modeling.heads import head_of
 from subgraft.training.objectives.compute.mixture import MixedBatch, Mixture, loss_name, users_of
+from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings
 from subgraft.training.understanding.objective import (
     LabelledExamples,
     LabelLoss,

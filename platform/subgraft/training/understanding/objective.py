@@ -15,7 +15,6 @@ from transformers import PreTrainedModel
 from subgraft.base.errors import UserError
 from subgraft.config.heads import BilstmSettings, SanSettings
 from subgraft.config.settings_base import SideName
-from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings
 from subgraft.config.training import FinetuneSettings, Precision
 from subgraft.data.text.batches import BatchPlan
 from subgraft.data.text.corpus import Corpus
@@ -26,19 +25,20 @@ from subgraft.modeling.precision import autocast
 from subgraft.modeling.sides import side_names
 from subgraft.training.objectives.compute.interface import Request, selected_examples
 from subgraft.training.objectives.compute.whole_examples import BATCH_TOKENS
+from subgraft.training.objectives.labelled import AnyLabelledSettings
 from subgraft.training.understanding.inputs import LabelledBatch, TextEncoder, costs_of
 from subgraft.training.understanding.registry import LABELLED_TASKS, record_task
 from subgraft.training.understanding.task import LabelledTask, Split
 
 
-def task_of(settings: LabelledSettings | LabelledPairsSettings, corpus: Corpus) -> LabelledTask:
+def task_of(settings: AnyLabelledSettings, corpus: Corpus) -> LabelledTask:
     """The task with the labels of a corpus."""
     return LABELLED_TASKS[settings.task].of(corpus).judged_by(settings.labels, str(corpus.directory))
 
 
 def with_task_head(
     bundle: Bundle,
-    settings: LabelledSettings | LabelledPairsSettings,
+    settings: AnyLabelledSettings,
     corpus: Corpus,
     seed: int,
     longest: int | None = None,
@@ -93,9 +93,7 @@ class LabelledExamples:
     examples with a truncated text.
     """
 
-    def __init__(
-        self, settings: LabelledSettings | LabelledPairsSettings, request: Request, training: FinetuneSettings
-    ) -> None:
+    def __init__(self, settings: AnyLabelledSettings, request: Request, training: FinetuneSettings) -> None:
         corpus = request.corpus
         self._task, self._corpus, self._request, self._training = task_of(settings, corpus), corpus, request, training
         self._encoder = TextEncoder.of(request.bundle, request.languages, training.max_length)

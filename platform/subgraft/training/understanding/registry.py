@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
-from subgraft.config.task_objectives import LabelSettings
 from subgraft.modeling.families import Config, Head
 from subgraft.modeling.families.heads import LONGEST, TASK_ENTRY
 from subgraft.modeling.heads import head_of
+from subgraft.training.objectives.labelled import LabelSettings
 from subgraft.training.understanding.candidates import MultipleChoice, Ranking
 from subgraft.training.understanding.input_forms import InputForm
 from subgraft.training.understanding.sequences import (

@@ -15,11 +15,11 @@ from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import HeadKind
-from subgraft.config.task_objectives import LabelSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.labelled import Kind, label_metric, label_score, metrics_for
 from subgraft.evaluation.metrics.scores import Score
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
+from subgraft.training.objectives.labelled import LabelSettings
 from subgraft.training.understanding.input_forms import InputForm
 from subgraft.training.understanding.inputs import (
     LabelledBatch,

@@ -16,8 +16,6 @@ import torch
 from torch import Tensor
 
 from subgraft.base.errors import UserError
-from subgraft.config.objectives import CONTINUING_KINDS
-from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings, ZeroShotSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.modeling.bundle import Bundle
@@ -26,6 +24,8 @@ from subgraft.modeling.sides import side
 from subgraft.training.objectives.compute.causal import collate, padding_of, shift_labels, stack_nats
 from subgraft.training.objectives.compute.embedding_view import ModelEmbeddings
 from subgraft.training.objectives.compute.single_stack import StackBatch, StackStates
+from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings, ZeroShotSettings
+from subgraft.training.objectives.registry import CONTINUING_KINDS
 from subgraft.training.understanding.inputs import LabelledExample
 from subgraft.training.understanding.objective import task_of
 from subgraft.training.understanding.sequences import BETWEEN

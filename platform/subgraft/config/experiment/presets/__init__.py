@@ -12,10 +12,10 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from subgraft.config.models import DEFAULT_FAMILY, SETTINGS_OF_FAMILY
-from subgraft.config.objectives import CONTINUING_KINDS
-from subgraft.config.tasks import TASKS, reads_labels
+from subgraft.config.tasks import TASKS
 from subgraft.config.yaml_tree import parse
 from subgraft.embeddings.methods.registry import METHODS
+from subgraft.training.objectives.registry import CONTINUING_KINDS, reads_labels
 
 PRESETS = ("small", "gpu", "paper")
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from subgraft.config.conditioning import IN_LAYERS
 from subgraft.config.experiment.comparison import Comparison
 from subgraft.config.experiment.systems import System
-from subgraft.config.tasks import TASKS, tasks_with
+from subgraft.config.tasks import TASKS
+from subgraft.training.objectives.registry import task_objective
 
 
 def require_conditioned_systems(experiment: Comparison) -> None:
     """Raise ValueError if a system with `conditioning` does not fit the task or the other settings."""
     conditioned = [system for system in experiment.systems if system.conditioning is not None]
-    source = TASKS[experiment.task].source
+    source = task_objective(experiment.task).source
     if conditioned and source is None:
-        tasks = " or ".join(f"`task: {name}`" for name in tasks_with("source"))
+        tasks = " or ".join(f"`task: {name}`" for name in TASKS if task_objective(name).source)
         raise ValueError(f"system {conditioned[0].name}: conditioning needs a source, which {tasks} has")
     if experiment.conditioning.pretrained_encoder is not None and source != "text":
         raise ValueError(f"conditioning.pretrained_encoder reads text, and {experiment.task} has none: leave it out")
@@ -39,7 +40,7 @@ def require_conditioned_systems(experiment: Comparison) -> None:
 
 def _require_measurable(experiment: Comparison) -> None:
     """Text written for a source and other text have different settings of evaluation."""
-    source, evaluation = TASKS[experiment.task].source, experiment.evaluation
+    source, evaluation = task_objective(experiment.task).source, experiment.evaluation
     if source is None:
         for name in ("draw", "no_repeat_ngrams"):
             if getattr(evaluation, name) is not None:
@@ -83,7 +84,7 @@ def _require_tokens_to_copy(experiment: Comparison) -> None:
         if system.copying is None:
             continue
         where = f"system {system.name}: copying {system.copying}"
-        if system.conditioning is None or TASKS[experiment.task].source != "text":
+        if system.conditioning is None or task_objective(experiment.task).source != "text":
             raise ValueError(f"{where} copies tokens of the text that `conditioning` reads: this system reads none")
         if system.conditioning == "prepend":
             raise ValueError(f"{where} attends to the states of an encoder, and prepend has no encoder")

@@ -29,10 +29,11 @@ from subgraft.config.experiment.validation.upstream import (
 )
 from subgraft.config.models import families_for, is_decoder_alone
 from subgraft.config.synthetic import TextUse
-from subgraft.config.task_objectives import ChatSettings
 from subgraft.config.tasks import TASKS, tasks_with
 from subgraft.config.training import ROWS_IN_PARTS
 from subgraft.embeddings.methods.registry import method_spec, names_with
+from subgraft.training.objectives.conversations import ChatSettings
+from subgraft.training.objectives.registry import task_objective
 
 # Rules between the settings of new embeddings and the rest of an experiment.
 
@@ -81,7 +82,7 @@ def require_text_to_read(experiment: Comparison) -> None:
         raise ValueError("systems with embedding_warmup need embedding_warmup_training")
     if any(system.text for system in experiment.systems):
         experiment.finetune.require_share_of_batch()
-    text, continues = experiment.downstream.text, TASKS[experiment.task].finetuned_on.continues
+    text, continues = experiment.downstream.text, task_objective(experiment.task).continues
     for system, where, use in _readings(experiment):
         if text is None:
             raise ValueError(f"{where} reads the domain's text, and there is none: give downstream.text")
@@ -161,7 +162,7 @@ def require_text_of_task(experiment: Comparison) -> None:
     text = experiment.downstream.text
     if text is None:
         return
-    learnt = TASKS[experiment.task].finetuned_on
+    learnt = task_objective(experiment.task)
     if text.target and learnt.continues and not learnt.needs_pairs:
         raise ValueError(
             f"downstream.text.target: {experiment.task} has one text, the source: give downstream.text.source"
@@ -193,7 +194,7 @@ def require_model_of_task(experiment: Comparison) -> None:
     kinds = [objective.kind for objective in objectives]
     if experiment.finetuned_on.understands:
         return
-    if TASKS[experiment.task].finetuned_on.continues:
+    if task_objective(experiment.task).continues:
         _require_continuable(experiment, kinds)
     elif any(objective.continues for objective in objectives):
         continues = all(objective.continues for objective in objectives)
@@ -221,7 +222,7 @@ def _require_continuable(experiment: Comparison, kinds: Sequence[str]) -> None:
             f"{task} is for decoders alone: write upstream.objectives: [{{kind: causal}}] and model.family "
             f"{' or '.join(decoders)}, not {', '.join(others)}"
         )
-    if experiment.languages.source != experiment.languages.target and not TASKS[task].finetuned_on.needs_pairs:
+    if experiment.languages.source != experiment.languages.target and not task_objective(task).needs_pairs:
         raise ValueError(f"{task} reads text in one language: source and target must be the same")
     if experiment.sides != ("decoder",):
         raise ValueError(f"{task} is for decoders alone: write `sides: [decoder]`")

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from subgraft.config.experiment.comparison import Comparison
+from subgraft.config.experiment.multitask import FurtherTask
 from subgraft.config.experiment.systems import System
-from subgraft.config.multitask import OWN, FurtherTask
-from subgraft.config.objectives import CONTINUING_KINDS
-from subgraft.config.task_objectives import LabelSettings
-from subgraft.config.tasks import TASKS, TaskName, reads_labels
+from subgraft.config.tasks import TASKS, TaskName
 from subgraft.embeddings.methods.registry import method_spec
+from subgraft.pipeline.stages.training import OWN
+from subgraft.training.objectives.labelled import LabelSettings
+from subgraft.training.objectives.registry import CONTINUING_KINDS, reads_labels
 
 
 def require_settings_of_labels(experiment: Comparison) -> None:

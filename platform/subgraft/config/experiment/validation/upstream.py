@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from subgraft.config.ernie_objectives import PairTaskSettings
 from subgraft.config.experiment.comparison import Comparison
 from subgraft.config.models import KnowledgeableSettings, families_for
 from subgraft.config.settings_base import SENTENCEPIECE_KINDS, VocabularyKind
+from subgraft.training.objectives.label_tasks import PairTaskSettings
 
 
 def require_upstream_text(experiment: Comparison) -> None:

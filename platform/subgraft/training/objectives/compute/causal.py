@@ -17,14 +17,13 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
-from subgraft.config.objectives import CausalSettings
 from subgraft.config.settings_base import SideName
-from subgraft.config.task_objectives import AnyConditionedSettings
 from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.data.text.encoded import encode
 from subgraft.evaluation.metrics.bits_per_character import bits_per_character, count_characters
 from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.causal import CausalSettings
 from subgraft.training.objectives.compute import single_stack
 from subgraft.training.objectives.compute.embedding_view import IGNORED, ModelEmbeddings
 from subgraft.training.objectives.compute.interface import (
@@ -43,6 +42,7 @@ from subgraft.training.objectives.compute.single_stack import (
     StackView,
 )
 from subgraft.training.objectives.compute.whole_examples import BATCH_TOKENS, Batched, WholeExamples, label_nats
+from subgraft.training.objectives.conditioned import AnyConditionedSettings
 
 
 class CausalBatch(StackBatch):

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from subgraft.config.settings_base import SideName
-from subgraft.config.task_objectives import AnyConditionedSettings
 from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.copying import Copied, TargetStates
@@ -34,6 +33,7 @@ from subgraft.training.objectives.compute.embedding_view import IGNORED, Embeddi
 from subgraft.training.objectives.compute.interface import Request, TokenLoss, selected_examples
 from subgraft.training.objectives.compute.single_stack import StackBatch, StackStates
 from subgraft.training.objectives.compute.whole_examples import BATCH_TOKENS, WholeExamples, label_nats
+from subgraft.training.objectives.conditioned import AnyConditionedSettings
 
 
 @dataclass(frozen=True)

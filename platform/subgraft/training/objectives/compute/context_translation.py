@@ -10,7 +10,6 @@ import numpy as np
 from torch import nn
 
 from subgraft.config.settings_base import SideName
-from subgraft.config.task_objectives import ContextTranslationSettings
 from subgraft.config.training import FinetuneSettings
 from subgraft.data.text.segments import sides
 from subgraft.modeling.bundle import Bundle
@@ -21,6 +20,7 @@ from subgraft.training.objectives.compute.document_translation import PairedDocu
 from subgraft.training.objectives.compute.interface import Request, pad_with_mask
 from subgraft.training.objectives.compute.seq2seq import Example, Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, collate
 from subgraft.training.objectives.compute.translation import DEV_LENGTH_RATIO, ReferenceScores, Translation
+from subgraft.training.objectives.translation import ContextTranslationSettings
 
 
 @dataclass(frozen=True)

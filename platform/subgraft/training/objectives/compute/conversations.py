@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
-from subgraft.config.task_objectives import ChatSettings, ConversationSettings
 from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.data.text.encoded import Sequences
 from subgraft.modeling.bundle import Bundle
@@ -29,6 +28,7 @@ from subgraft.training.objectives.compute.causal import LineScores, padding_of, 
 from subgraft.training.objectives.compute.embedding_view import IGNORED
 from subgraft.training.objectives.compute.interface import Request, selected_examples
 from subgraft.training.objectives.compute.single_stack import StackBatch, StackExample, StackLoss, collate
+from subgraft.training.objectives.conversations import ChatSettings, ConversationSettings
 
 Turns: TypeAlias = Sequence[Mapping[str, str]]
 Learnt = Literal["all", "last"]

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from subgraft.config.corpora import Languages
-from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings
 from subgraft.data.text.encoded import encode
@@ -19,6 +18,7 @@ from subgraft.data.text.noise import Noise, joined
 from subgraft.training.objectives.compute.blocks import Blocks, blocks_of, concatenate_blocks
 from subgraft.training.objectives.compute.interface import Request
 from subgraft.training.objectives.compute.seq2seq import Example, Seq2SeqData, Seq2SeqObjective
+from subgraft.training.objectives.denoising import DenoisingSettings
 
 
 class Denoising:
@@ -29,7 +29,7 @@ class Denoising:
 
     def __init__(self, blocks: Blocks, settings: DenoisingSettings, seed: int) -> None:
         self._blocks, self._seed = blocks, seed
-        self._noise = Noise(settings, blocks.tokenizer)
+        self._noise = Noise(settings.noises, settings.poisson_lambda, blocks.tokenizer)
 
     def __len__(self) -> int:
         return len(self._blocks)
@@ -59,7 +59,7 @@ class _NoisedLines:
         read, written = encode(self.lines, bundle.encoder), encode(self.lines, bundle.decoder)
         self.cut = int((read.sequences.longer(written.sequences) > room).sum())
         self._read, self._written = read.sequences.cut(room), written.sequences.cut(room)
-        self._noise, self._seed = Noise(settings, bundle.encoder), request.seed
+        self._noise, self._seed = Noise(settings.noises, settings.poisson_lambda, bundle.encoder), request.seed
         in_tokens = self._read.longer(self._written) + 1
         in_characters: np.ndarray = written.characters.astype(np.int64) + 1
         self._lengths: np.ndarray = in_characters if training.batch_unit == "characters" else in_tokens

@@ -19,7 +19,6 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
-from subgraft.config.ernie_objectives import DialogueSettings
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.encoded import Sequences, encode
 from subgraft.modeling.sides import stack_states
@@ -29,6 +28,7 @@ from subgraft.training.objectives.compute.interface import GeneratorView, Padded
 from subgraft.training.objectives.compute.label_objective import HeadedLoss, no_view, objective_head, task_number
 from subgraft.training.objectives.compute.masked import Masking, masking_settings
 from subgraft.training.objectives.compute.masked_inputs import InputText
+from subgraft.training.objectives.dialogue import DialogueSettings
 
 _TURNS = 3
 _ORDERS = frozenset({(0, 1, 0), (0, 1, 1), (0, 0, 1)})

@@ -10,12 +10,14 @@ from torch import nn
 
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
+from subgraft.config.training import FinetuneSettings
 from subgraft.data.text.languages import LanguageDraws
 from subgraft.evaluation.metrics.bits_per_character import LEFT_OUT
 from subgraft.modeling.bundle import Bundle
-from subgraft.training.objectives.compute.interface import Concatenation
+from subgraft.training.objectives.compute.interface import Concatenation, Request, TaskText
 from subgraft.training.objectives.compute.seq2seq import Seq2SeqData
 from subgraft.training.objectives.compute.translation import TaskPairs
+from subgraft.training.objectives.objective import AnyObjective
 
 
 class Directions(Seq2SeqData):
@@ -69,3 +71,14 @@ class Directions(Seq2SeqData):
             return {**means, **scores_by_direction, **({LEFT_OUT: left_out} if left_out else {})}
 
         return scores
+
+
+def directions_text(
+    settings: AnyObjective, requests: Mapping[str, Request], training: FinetuneSettings, exponent: float | None
+) -> TaskText:
+    """The text of a task with several directions, by name; for one direction, the text of that direction."""
+    parts = {name: settings.finetuning(request, training) for name, request in requests.items()}
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    pairs = {name: part for name, part in parts.items() if isinstance(part, TaskPairs)}
+    return Directions(pairs, exponent, next(iter(requests.values())).seed)

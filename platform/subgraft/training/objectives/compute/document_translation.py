@@ -13,7 +13,6 @@ import numpy as np
 from torch import nn
 
 from subgraft.config.settings_base import SideName
-from subgraft.config.task_objectives import DocumentTranslationSettings
 from subgraft.config.training import FinetuneSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.documents import document_blocks
@@ -29,6 +28,7 @@ from subgraft.training.objectives.compute.distributed import texts_by_worker
 from subgraft.training.objectives.compute.interface import Request
 from subgraft.training.objectives.compute.seq2seq import Example, Seq2SeqData, Seq2SeqLoss
 from subgraft.training.objectives.compute.translation import DEV_LENGTH_RATIO, ReferenceScores
+from subgraft.training.objectives.translation import DocumentTranslationSettings
 
 
 class PairedDocuments(NamedTuple):

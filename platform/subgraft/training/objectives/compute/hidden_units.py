@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from subgraft.base.errors import UserError
-from subgraft.config.ernie_objectives import UnitName, UnitStage
-from subgraft.config.objectives import MaskedSettings
 from subgraft.data.text.batches import evenly_spaced_places
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.encoded import Sequences
@@ -20,6 +18,7 @@ from subgraft.data.text.units import ALL_BITS, Collocations, Span, entities, uni
 from subgraft.subwords.vocabulary.spelling import chunks
 from subgraft.training.objectives.compute.annotated_text import values_of_lines
 from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.masked import MaskedSettings, UnitName, UnitStage
 
 # The maximum number of lines, evenly spaced, in which collocations are counted.
 _MAX_COUNTED_LINES = 200_000

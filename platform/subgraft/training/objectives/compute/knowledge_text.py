@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subgraft.base.errors import UserError
-from subgraft.config.ernie_objectives import KnowledgeTextSettings
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.encoded import Sequences
 from subgraft.modeling.bundle import Bundle
@@ -23,6 +22,7 @@ from subgraft.training.objectives.compute.interface import Request
 from subgraft.training.objectives.compute.masked import MaskedSentences, MaskedView, Masking, masking_settings
 from subgraft.training.objectives.compute.masked_inputs import InputText
 from subgraft.training.objectives.compute.single_stack import StackBatch, StackExample, StackObjective, collate
+from subgraft.training.objectives.knowledge_text import KnowledgeTextSettings
 
 # [CLS] and two [SEP].
 AROUND = 3

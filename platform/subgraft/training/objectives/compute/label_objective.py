@@ -18,7 +18,6 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
-from subgraft.config.ernie_objectives import LabelTaskSettings
 from subgraft.config.settings_base import HeadKind, SideName
 from subgraft.modeling.families import family_of
 from subgraft.modeling.further_heads import load_weights, read_head, saved_heads, share_parameters, write_heads
@@ -33,6 +32,7 @@ from subgraft.training.objectives.compute.interface import (
     pad_with_mask,
 )
 from subgraft.training.objectives.compute.label_tasks import LabelExample, Room, examples_of, task_labels
+from subgraft.training.objectives.label_tasks import LabelTaskSettings
 
 
 @dataclass(frozen=True)

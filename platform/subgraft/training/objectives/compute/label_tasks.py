@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subgraft.base.errors import UserError
-from subgraft.config.ernie_objectives import LabelTaskSettings, PairTaskSettings, ReorderingSettings
 from subgraft.data.text.corpus import Corpus, labels_of
 from subgraft.data.text.documents import DocumentText, document_blocks
 from subgraft.data.text.encoded import Sequences, encode
@@ -21,6 +20,7 @@ from subgraft.data.text.units import unit_bits, words
 from subgraft.subwords.vocabulary.spelling import chunks
 from subgraft.training.objectives.compute.embedding_view import IGNORED
 from subgraft.training.objectives.compute.interface import Concatenation, Examples, Request
+from subgraft.training.objectives.label_tasks import LabelTaskSettings, PairTaskSettings, ReorderingSettings
 
 
 class LabelExample(NamedTuple):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from subgraft.config.objectives import LeftToRightSettings, MaskedSettings
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.left_to_right import require_left_to_right
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -16,6 +15,8 @@ from subgraft.training.objectives.compute.causal import CausalView, shift_labels
 from subgraft.training.objectives.compute.interface import Examples, Request
 from subgraft.training.objectives.compute.masked_inputs import AROUND, InputText, inputs_of
 from subgraft.training.objectives.compute.single_stack import StackExample, StackObjective
+from subgraft.training.objectives.left_to_right import LeftToRightSettings
+from subgraft.training.objectives.masked import MaskedSettings
 
 
 class CausalInputs:

@@ -8,13 +8,11 @@ hidden (`hidden_units`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 from torch import Tensor, tensor
 from transformers import PreTrainedModel
 
-from subgraft.config.objectives import MaskedSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.data.text.encoded import encode
@@ -43,20 +41,10 @@ from subgraft.training.objectives.compute.single_stack import (
     StackView,
     collate,
 )
+from subgraft.training.objectives.masked import HidesTokens, MaskedSettings
 
 
-class HasMaskingSettings(Protocol):
-    """Settings of another objective that hides tokens as `masked` does."""
-
-    @property
-    def share(self) -> float: ...
-    @property
-    def masked(self) -> float: ...
-    @property
-    def random(self) -> float: ...
-
-
-def masking_settings(settings: HasMaskingSettings) -> MaskedSettings:
+def masking_settings(settings: HidesTokens) -> MaskedSettings:
     """The settings of `Masking` for another objective."""
     return MaskedSettings(share=settings.share, masked=settings.masked, random=settings.random)
 

@@ -21,8 +21,6 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
-from subgraft.config.ernie_objectives import MaskedEntitiesSettings
-from subgraft.config.objectives import MaskedSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.data.text.encoded import Sequences, encode
@@ -51,6 +49,8 @@ from subgraft.training.objectives.compute.next_sentence import (
     next_sentence_loss,
 )
 from subgraft.training.objectives.compute.single_stack import StackBatch, StackExample, StackLoss
+from subgraft.training.objectives.masked import MaskedSettings
+from subgraft.training.objectives.masked_entities import MaskedEntitiesSettings
 
 _Input = TypeVar("_Input")
 _Output = TypeVar("_Output")

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from subgraft.base.errors import UserError
-from subgraft.config.objectives import MaskedInput, MaskedSettings
 from subgraft.data.text.documents import DocumentText
 from subgraft.data.text.encoded import Sequences, encode
 from subgraft.data.text.packing import PackedSentences, PairSettings, SegmentPairs, doc_sentences, full_sentences
 from subgraft.training.objectives.compute.hidden_units import sentences_with_bits
 from subgraft.training.objectives.compute.interface import Concatenation, Examples, HeldOut, Request
+from subgraft.training.objectives.masked import MaskedInput, MaskedSettings
 
 # [CLS] and [SEP]
 AROUND = 2

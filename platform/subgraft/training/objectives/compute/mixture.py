@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Protocol
 
@@ -15,9 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from subgraft.config.settings_base import SideName
+from subgraft.config.training import FinetuneSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.compute.embedding_view import EmbeddingView
-from subgraft.training.objectives.compute.interface import ObjectiveLoss, TaskText, TrainedText
+from subgraft.training.objectives.compute.interface import Objective, ObjectiveLoss, Request, TaskText, TrainedText
+from subgraft.training.objectives.compute.masked import train_next_sentence
+from subgraft.training.objectives.objective import AnyObjective
 from subgraft.training.schedule import StagedData
 
 
@@ -204,3 +207,25 @@ class ReplacementText:
 
     def dev_scores(self, bundle: Bundle) -> Callable[[], dict[str, float]]:
         return self._task.dev_scores(bundle)
+
+
+def objectives_of(
+    settings: Sequence[AnyObjective], request: Request, *, of_tokens: bool = False
+) -> dict[str, Objective]:
+    """The configured objectives on one model and its text, by kind. of_tokens: only those that predict tokens."""
+    objectives: dict[str, Objective] = {
+        each.kind: each.pretraining(replace(request, task=task))
+        for task, each in enumerate(settings)
+        if each.predicts_tokens or not of_tokens
+    }
+    if any(each.predicts_next for each in settings):  # other objectives may have frozen the head
+        train_next_sentence(request.bundle.model, predicts_next=True)
+    return objectives
+
+
+def with_text(
+    task: TaskText, objective: AnyObjective, request: Request, training: FinetuneSettings
+) -> AuxiliaryText | ReplacementText:
+    """A task's text and that of the request's corpus, which makes up the configured fraction of each batch."""
+    text, share = objective.additional(request, training), training.monolingual_fraction
+    return ReplacementText(task, text) if share == 1.0 else AuxiliaryText(task, text, share)

@@ -14,8 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subgraft.config.compared_objectives import MultitaskMaskedSettings
-from subgraft.config.objectives import MaskedSettings
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.languages import LanguageDraws
 from subgraft.modeling.bundle import Bundle
@@ -31,6 +29,8 @@ from subgraft.training.objectives.compute.single_stack import (
     StackView,
     collate,
 )
+from subgraft.training.objectives.masked import MaskedSettings
+from subgraft.training.objectives.multitask_masked import MultitaskMaskedSettings
 
 Attention = Literal["left-to-right", "right-to-left", "all", "prefix"]
 SHARES: Mapping[Attention, float] = {"left-to-right": 1 / 6, "right-to-left": 1 / 6, "all": 1 / 3, "prefix": 1 / 3}

@@ -17,13 +17,13 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
-from subgraft.config.compared_objectives import PermutationSettings
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.two_streams import CONTEXT, Memory, Streams, content_stream, two_streams
 from subgraft.training.objectives.compute.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
 from subgraft.training.objectives.compute.interface import Body, PaddedBatch, Request, TokenLoss, pad, pad_with_mask
 from subgraft.training.objectives.compute.permutation_text import SegmentBlocks, Segments, draw_targets
+from subgraft.training.objectives.permutation import PermutationSettings
 from subgraft.training.stream_memory import StreamMemory, StreamRows, require_fitting_memory
 from subgraft.training.streams import NO_BLOCK, NO_POSITION, StreamPlan
 

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from subgraft.base.errors import UserError
-from subgraft.config.compared_objectives import PermutationSettings
 from subgraft.data.text.documents import document_blocks
 from subgraft.data.text.encoded import Sequences, encode
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.permutation import PermutationSettings
 
 # The longest span of targets (section 3.1).
 LONGEST_SPAN = 5

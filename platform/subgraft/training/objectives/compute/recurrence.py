@@ -18,16 +18,17 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
-from subgraft.config.objectives import CausalSettings, MaskedSettings
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.branched import BranchedModel, BranchName, SegmentMemory
 from subgraft.modeling.families import family_of
+from subgraft.training.objectives.causal import CausalSettings
 from subgraft.training.objectives.compute.causal import CausalObjective
 from subgraft.training.objectives.compute.embedding_view import EmbeddingView
 from subgraft.training.objectives.compute.interface import GeneratorView, Request
 from subgraft.training.objectives.compute.masked import MaskedObjective, masked_text
 from subgraft.training.objectives.compute.masked_inputs import blocks_of_documents
 from subgraft.training.objectives.compute.single_stack import StackBatch, StackLoss, StackStates
+from subgraft.training.objectives.masked import MaskedSettings
 from subgraft.training.schedule import StagedData
 from subgraft.training.stream_memory import StreamMemory, StreamRows, require_fitting_memory
 from subgraft.training.streams import NO_POSITION, StreamPlan

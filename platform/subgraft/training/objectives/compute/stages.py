@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.training import PretrainSettings, TrainingSettings
 from subgraft.training.objectives.compute.interface import Objective, Request
-from subgraft.training.objectives.compute.mixture import Mixture
-from subgraft.training.objectives.registry import objectives_of
+from subgraft.training.objectives.compute.mixture import Mixture, objectives_of
+from subgraft.training.objectives.registry import ObjectiveSettings
 from subgraft.training.schedule import Data, StagedData
 from subgraft.training.streams import StreamedData
 

@@ -13,7 +13,6 @@ from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
-from subgraft.config.objectives import TranslationSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.data.text.encoded import encode
@@ -40,6 +39,7 @@ from subgraft.training.objectives.compute.seq2seq import (
 )
 from subgraft.training.objectives.compute.subword_regularization import Sampling, Subwords
 from subgraft.training.objectives.compute.whole_examples import BATCH_TOKENS, WholeExamples, label_nats
+from subgraft.training.objectives.translation import TranslationSettings
 
 # For dev scores, greedy output is cut off at this many bytes per byte of its source.
 DEV_LENGTH_RATIO = 2.5

@@ -1,15 +1,22 @@
-"""The base class of the settings of all objectives."""
+"""What an objective of pretraining or finetuning declares, and the trainings that it supports.
+
+A module of this folder has the settings of one objective, or of several that share theirs. Configurations and plans
+import it, so it loads neither numpy nor torch: what makes examples and losses, in `compute`, is imported by methods."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
 from subgraft.base.limits import MAX_COUNT
 from subgraft.config.conditioning import SourceName
 from subgraft.config.settings_base import Settings, SideName
+
+if TYPE_CHECKING:
+    from subgraft.config.training import FinetuneSettings
+    from subgraft.training.objectives.compute.interface import Objective, Request, TaskText, TrainedText
 
 
 class AnyObjective(Settings):
@@ -41,6 +48,9 @@ class AnyObjective(Settings):
     one_sided: whether it makes an encoder see earlier tokens only, which no other objective can share.
     predicts_next: whether it also trains a head that predicts whether a segment follows another.
     """
+
+    if TYPE_CHECKING:
+        kind: str  # each objective has its own
 
     weight: Annotated[float, Field(gt=0)] = 1.0
     from_step: int = Field(default=0, ge=0, le=MAX_COUNT)
@@ -84,7 +94,8 @@ class AnyObjective(Settings):
     @property
     def longest_block(self) -> int | None:
         """The maximum number of tokens of an example, if the settings define it."""
-        return None
+        block_tokens: int | None = getattr(self, "block_tokens", None)
+        return block_tokens
 
     @property
     def last_change(self) -> int:
@@ -95,3 +106,22 @@ class AnyObjective(Settings):
         """These settings for finetuning a model after this pretraining, whose line separator they must share."""
         del pretrained
         return self
+
+    def pretraining(self, request: Request) -> Objective:
+        """The pretraining of a model, and the training of generators for it."""
+        raise self._unsupported
+
+    def finetuning(self, request: Request, training: FinetuneSettings) -> TaskText:
+        """Finetuning on a task's text."""
+        raise self._unsupported
+
+    def additional(self, request: Request, training: FinetuneSettings) -> TrainedText:
+        """Finetuning on text of another corpus, in addition to the task's text or in its place.
+
+        Its examples must suit the task's loss.
+        """
+        raise self._unsupported
+
+    @property
+    def _unsupported(self) -> ValueError:
+        return ValueError(f"the objective {self.kind} has no such use")

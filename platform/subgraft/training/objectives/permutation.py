@@ -1,61 +1,17 @@
-"""Settings of objectives that BART is compared with (Lewis et al., ACL 2020, section 4.1): UniLM's, MASS's, XLNet's."""
+"""XLNet's permutation language modelling."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from subgraft.base.limits import MAX_SEQUENCE_LENGTH
-from subgraft.config.any_objective import AnyObjective
 from subgraft.config.settings_base import Count, MemoryTokens
+from subgraft.training.objectives.objective import AnyObjective
 
-_Part = Annotated[float, Field(gt=0.0, le=1.0)]
-_BlockTokens = Annotated[int, Field(ge=4, le=MAX_SEQUENCE_LENGTH)] | None
-
-
-class MultitaskMaskedSettings(AnyObjective):
-    """UniLM's masking (Dong et al., NeurIPS 2019): BERT's, where 1/6 of the blocks are read from left to right, 1/6
-    from right to left, 1/3 in both directions, and 1/3 in both in their first half and from left to right in the rest.
-
-    share: the fraction of the tokens to predict. block_tokens: the maximum number of tokens of a block of sentences of
-        one document;
-    the training's max_length by default.
-    """
-
-    kind: Literal["multitask-masked"] = "multitask-masked"
-    share: _Part = 0.15
-    block_tokens: _BlockTokens = None
-
-    needs_mask = True
-    draws_blocks = True
-    writes = False
-
-    @property
-    def longest_block(self) -> int | None:
-        return self.block_tokens
-
-
-class MaskedSeq2SeqSettings(AnyObjective):
-    """MASS (Song et al., ICML 2019): the decoder predicts a span of tokens, each of which is masked in the encoder.
-
-    share: the fraction of a block's tokens in the span. block_tokens: the maximum number of tokens of a block of
-        sentences of one
-    document; the training's max_length by default.
-    """
-
-    kind: Literal["masked-seq2seq"] = "masked-seq2seq"
-    share: _Part = 0.5
-    block_tokens: _BlockTokens = None
-
-    needs_mask = True
-    draws_blocks = True
-    sampled_as = "decoder"
-    samples = True
-
-    @property
-    def longest_block(self) -> int | None:
-        return self.block_tokens
+if TYPE_CHECKING:
+    from subgraft.training.objectives.compute.interface import Objective, Request
 
 
 class PermutationSettings(AnyObjective):
@@ -85,10 +41,6 @@ class PermutationSettings(AnyObjective):
     writes = False
 
     @property
-    def longest_block(self) -> int | None:
-        return self.block_tokens
-
-    @property
     def ordered(self) -> bool:
         return self.memory_tokens > 0
 
@@ -99,3 +51,8 @@ class PermutationSettings(AnyObjective):
         if self.next_sentence and self.input != "segment-pair":
             raise ValueError("next_sentence needs two segments: write input: segment-pair")
         return self
+
+    def pretraining(self, request: Request) -> Objective:
+        from subgraft.training.objectives.compute.permutation import permute
+
+        return permute(self, request)

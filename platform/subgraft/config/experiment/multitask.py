@@ -7,14 +7,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from subgraft.config.settings_base import Settings
-from subgraft.config.task_objectives import LabelSettings
 from subgraft.config.tasks import TaskName
 from subgraft.config.training import FinetuneSettings, ModelTrainingSettings
+from subgraft.training.objectives.labelled import LabelSettings
 
 # Where a system's multi-task training ends: its model is evaluated, or finetuned on the experiment's task first.
 MultitaskUse = Literal["alone", "finetuned"]
-# The experiment's own task among those that are learnt together.
-OWN = "own"
 
 
 class FurtherTask(Settings):

@@ -10,12 +10,10 @@ from pydantic import Field, model_validator
 from subgraft.config.corpora import Languages
 from subgraft.config.entities import EntitySettings
 from subgraft.config.models import families_for
-from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
 from subgraft.config.settings_base import Seed, Settings, TextSide
 from subgraft.config.vocabularies import SamplingSettings, TaskVocabularySettings, VocabularySettings
-
-# The initialisers of the embedding of a new language's code; the name of another language copies that of its code.
-MEAN_OF_CODES, DRAWN_LIKE_CODES = "mean", "random-matched"
+from subgraft.training.objectives.registry import ObjectiveSettings
+from subgraft.training.objectives.translation import TranslationSettings
 
 
 class UpstreamSettings(Settings):
