@@ -8,7 +8,7 @@ response.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,7 +24,14 @@ from subgraft.data.text.encoded import Sequences, encode
 from subgraft.modeling.sides import stack_states
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.embedding_view import IGNORED, ModelEmbeddings
-from subgraft.training.objectives.compute.interface import GeneratorView, PaddedBatch, Request, pad, pad_with_mask
+from subgraft.training.objectives.compute.interface import (
+    GeneratorView,
+    LastWeights,
+    PaddedBatch,
+    Request,
+    pad,
+    pad_with_mask,
+)
 from subgraft.training.objectives.compute.label_objective import HeadedLoss, no_view, objective_head, task_number
 from subgraft.training.objectives.compute.masked import Masking, masking_settings
 from subgraft.training.objectives.compute.masked_inputs import InputText
@@ -152,11 +159,8 @@ class DialogueLoss(HeadedLoss):
         return {"loss": tokens, "response": cross_entropy(logits.float(), batch.real, reduction="sum")}
 
 
-class DialogueObjective:
+class DialogueObjective(LastWeights):
     """Dialogue language modelling of a corpus of conversations; the last weights are selected."""
-
-    select: str | None = None
-    lower_is_better = False
 
     def __init__(self, settings: DialogueSettings, request: Request) -> None:
         """Raises UserError for unsuitable conversations, and a model of fewer than three segments."""
@@ -205,6 +209,3 @@ class DialogueObjective:
 
     def view(self, name: SideName) -> GeneratorView[Any]:
         return no_view("dialogue", name)
-
-    def dev_scores(self) -> Callable[[], dict[str, float]] | None:
-        return None

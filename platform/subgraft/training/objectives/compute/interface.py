@@ -149,7 +149,8 @@ class GeneratorView(Protocol[E]):
 
     def corrupt(self, example: E, rng: np.random.Generator) -> E:
         """The input from which the model predicts the example: the example itself, or a copy with hidden tokens."""
-        ...
+        del rng
+        return example
 
     def collate(self, examples: Sequence[E]) -> Any: ...
 
@@ -157,12 +158,13 @@ class GeneratorView(Protocol[E]):
 
     @property
     def sequence_weights(self) -> Mapping[str, float]:
-        """The weights of the objective's losses on sequences, which predict no tokens, by name."""
-        ...
+        """The weights of the objective's losses on sequences, which predict no tokens, by name; by default none."""
+        return {}
 
     def sequence_losses(self, model: PreTrainedModel, states: Any, batch: Any) -> dict[str, Tensor]:
         """The sums of the losses on sequences."""
-        ...
+        del model, states, batch
+        return {}
 
 
 class ObjectiveLoss(nn.Module):
@@ -204,6 +206,16 @@ class Objective(Protocol):
     def dev_scores(self) -> Callable[[], dict[str, float]] | None:
         """A function that scores the current model on dev text, if the objective has one."""
         ...
+
+
+class LastWeights:
+    """Base of objectives whose last weights are selected; by default they have no dev scores."""
+
+    select: str | None = None
+    lower_is_better = False
+
+    def dev_scores(self) -> Callable[[], dict[str, float]] | None:
+        return None
 
 
 @dataclass(frozen=True)

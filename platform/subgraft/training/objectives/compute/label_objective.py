@@ -6,7 +6,7 @@ use has no gradient on any worker and does not change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -25,6 +25,7 @@ from subgraft.modeling.heads import head_of, with_head
 from subgraft.training.objectives.compute.embedding_view import IGNORED
 from subgraft.training.objectives.compute.interface import (
     GeneratorView,
+    LastWeights,
     ObjectiveLoss,
     PaddedBatch,
     Request,
@@ -101,11 +102,8 @@ class TaskLoss(HeadedLoss):
         return {"loss": loss}
 
 
-class TaskObjective:
+class TaskObjective(LastWeights):
     """An objective that predicts labels of the upstream corpus's text; the last weights are selected."""
-
-    select: str | None = None
-    lower_is_better = False
 
     def __init__(self, settings: LabelTaskSettings, request: Request) -> None:
         """Raises UserError for a corpus without examples, and for a model that lacks an embedding of this objective."""
@@ -152,9 +150,6 @@ class TaskObjective:
 
     def view(self, name: SideName) -> GeneratorView[Any]:
         return no_view(self._settings.kind, name)
-
-    def dev_scores(self) -> Callable[[], dict[str, float]] | None:
-        return None
 
 
 def objective_head(

@@ -22,7 +22,7 @@ from subgraft.modeling.next_sentence import next_sentence_parameters, require_ne
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.embedding_view import IGNORED
 from subgraft.training.objectives.compute.hidden_units import Units, hidden_units, without_bits
-from subgraft.training.objectives.compute.interface import Body, Examples, HeldOut, Request, States, pad
+from subgraft.training.objectives.compute.interface import Body, Examples, HeldOut, LastWeights, Request, States, pad
 from subgraft.training.objectives.compute.masked_inputs import AROUND as AROUND
 from subgraft.training.objectives.compute.masked_inputs import InputText, SingleTexts, hides_units, inputs_of
 from subgraft.training.objectives.compute.next_sentence import (
@@ -222,14 +222,11 @@ class MaskedView(StackView):
         return next_sentence_loss(model, states, batch) if isinstance(batch, NextSentenceBatch) else {}
 
 
-class MaskedObjective:
+class MaskedObjective(LastWeights):
     """Masked language modelling of the text of each language; the last weights are selected.
 
     held_out: dev text of the same form, on which the accuracy of predicted next sentences is measured.
     """
-
-    select: str | None = None
-    lower_is_better = False
 
     def __init__(
         self, bundle: Bundle, sentences: MaskedText, held_out: MaskedText | None, training: TrainingSettings

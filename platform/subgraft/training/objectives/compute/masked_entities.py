@@ -32,7 +32,7 @@ from subgraft.modeling.next_sentence import next_sentence_parameters
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.annotated_text import annotations_of
 from subgraft.training.objectives.compute.embedding_view import IGNORED, EmbeddingView
-from subgraft.training.objectives.compute.interface import Concatenation, Examples, HeldOut, Request, pad
+from subgraft.training.objectives.compute.interface import Concatenation, Examples, HeldOut, LastWeights, Request, pad
 from subgraft.training.objectives.compute.masked import (
     AROUND,
     MaskedText,
@@ -297,14 +297,11 @@ class EntityLoss(StackLoss):
         return {"loss": tokens, ENTITIES: entities, **following}
 
 
-class MaskedEntitiesObjective:
+class MaskedEntitiesObjective(LastWeights):
     """Hidden tokens and entities of the text of each language; the last weights are selected.
 
     held_out: dev text of the same form, on which the accuracy of predicted next sentences is measured.
     """
-
-    select: str | None = None
-    lower_is_better = False
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ context, which sees itself. Targets are not masked in the input, because the con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,16 @@ from subgraft.config.settings_base import SideName
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.two_streams import CONTEXT, Memory, Streams, content_stream, two_streams
 from subgraft.training.objectives.compute.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
-from subgraft.training.objectives.compute.interface import Body, PaddedBatch, Request, TokenLoss, pad, pad_with_mask
+from subgraft.training.objectives.compute.interface import (
+    Body,
+    GeneratorView,
+    LastWeights,
+    PaddedBatch,
+    Request,
+    TokenLoss,
+    pad,
+    pad_with_mask,
+)
 from subgraft.training.objectives.compute.permutation_text import SegmentBlocks, Segments, draw_targets
 from subgraft.training.objectives.permutation import PermutationSettings
 from subgraft.training.stream_memory import StreamMemory, StreamRows, require_fitting_memory
@@ -244,11 +253,11 @@ class PermutationLoss(TokenLoss):
         return Memory(recalled.states, recalled.empty)
 
 
-class PermutedView:
+class PermutedView(GeneratorView[PermutedExample]):
     """The view that trains generators: the own text of each block in one segment, forwards and without memory.
 
     Targets are sampled after the re-segmentation. The loss Ld compares states of the content stream, in which every
-    token sees all others.
+    token sees all others. The head of `next_sentence` is not part of the model, so it has no loss here.
     """
 
     side: SideName = "decoder"
@@ -281,23 +290,9 @@ class PermutedView:
     def states(self, model: PreTrainedModel, batch: PermutedBatch, embedding_view: EmbeddingView) -> PermutedStates:
         return PermutedStates(model, batch, embedding_view)
 
-    @property
-    def sequence_weights(self) -> Mapping[str, float]:
-        """Empty: the head of `next_sentence` is not part of the model."""
-        return {}
 
-    def sequence_losses(
-        self, model: PreTrainedModel, states: PermutedStates, batch: PermutedBatch
-    ) -> dict[str, Tensor]:
-        del model, states, batch
-        return {}
-
-
-class PermutationObjective:
+class PermutationObjective(LastWeights):
     """Permutation language modelling of the text of each language; the last weights are selected."""
-
-    select: str | None = None
-    lower_is_better = False
 
     def __init__(self, settings: PermutationSettings, request: Request) -> None:
         bundle, longest = request.bundle, request.training.max_length
@@ -322,9 +317,6 @@ class PermutationObjective:
     def view(self, name: SideName) -> PermutedView:
         del name
         return PermutedView(self.blocks, self.permutation)
-
-    def dev_scores(self) -> Callable[[], dict[str, float]] | None:
-        return None
 
     def new_head(self) -> nn.Linear | None:
         """A head of two classes for `next_sentence`, initialised from the seed; None if it is not configured."""

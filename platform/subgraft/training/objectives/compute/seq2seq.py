@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,8 @@ from subgraft.training.objectives.compute.interface import (
     Body,
     ExampleData,
     Examples,
+    GeneratorView,
+    LastWeights,
     PaddedBatch,
     TokenLoss,
     pad,
@@ -142,7 +144,7 @@ def top_states(model: PreTrainedModel, batch: Seq2SeqBatch) -> Tensor:
     return Seq2SeqStates(model, batch, ModelEmbeddings(model)).top
 
 
-class Seq2SeqView:
+class Seq2SeqView(GeneratorView[Example]):
     """The view that trains generators for either side. No tokens are hidden."""
 
     def __init__(self, examples: Examples[Example], name: SideName, padding: tuple[int, int]) -> None:
@@ -174,30 +176,15 @@ class Seq2SeqView:
         source = example.source[:start] + body + example.source[end:]
         return replace(example, source=source, source_body=len(body))
 
-    def corrupt(self, example: Example, rng: np.random.Generator) -> Example:
-        del rng
-        return example
-
     def collate(self, examples: Sequence[Example]) -> Seq2SeqBatch:
         return collate(examples, *self._padding)
 
     def states(self, model: PreTrainedModel, batch: Seq2SeqBatch, embedding_view: EmbeddingView) -> Seq2SeqStates:
         return Seq2SeqStates(model, batch, embedding_view)
 
-    @property
-    def sequence_weights(self) -> Mapping[str, float]:
-        return {}
 
-    def sequence_losses(self, model: PreTrainedModel, states: Seq2SeqStates, batch: Seq2SeqBatch) -> dict[str, Tensor]:
-        del model, states, batch
-        return {}
-
-
-class Seq2SeqObjective(Seq2SeqData):
+class Seq2SeqObjective(Seq2SeqData, LastWeights):
     """An objective of an encoder-decoder; the last weights are selected. cut: the number of truncated sentences."""
-
-    select: str | None = None
-    lower_is_better = False
 
     def __init__(self, bundle: Bundle, examples: Examples[Example], cut: int = 0) -> None:
         super().__init__(examples, *bundle.padding)
@@ -209,6 +196,3 @@ class Seq2SeqObjective(Seq2SeqData):
 
     def view(self, name: SideName) -> Seq2SeqView:
         return Seq2SeqView(self._examples, name, self._bundle.padding)
-
-    def dev_scores(self) -> Callable[[], dict[str, float]] | None:
-        return None

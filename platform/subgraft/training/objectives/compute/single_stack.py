@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Self
@@ -19,8 +19,9 @@ from subgraft.training.objectives.compute.embedding_view import IGNORED, Embeddi
 from subgraft.training.objectives.compute.interface import (
     ExampleData,
     Examples,
+    GeneratorView,
+    LastWeights,
     PaddedBatch,
-    States,
     TokenLoss,
     pad,
     pad_with_mask,
@@ -102,11 +103,8 @@ class StackLoss(TokenLoss):
         return StackStates(self.model, batch, embedding_view)
 
 
-class StackObjective(ExampleData[StackExample]):
+class StackObjective(ExampleData[StackExample], LastWeights):
     """An objective of a single-stack model; the last weights are selected."""
-
-    select: str | None = None
-    lower_is_better = False
 
     def __init__(self, model: PreTrainedModel, examples: Examples[StackExample], padding: int) -> None:
         self._model, self._examples, self._padding = model, examples, padding
@@ -120,11 +118,8 @@ class StackObjective(ExampleData[StackExample]):
     def loss(self, label_smoothing: float) -> StackLoss:
         return StackLoss(self._model, label_smoothing)
 
-    def dev_scores(self) -> Callable[[], dict[str, float]] | None:
-        return None
 
-
-class StackView:
+class StackView(GeneratorView[StackExample]):
     """The base of views of single-stack models; by default no tokens are hidden."""
 
     side: SideName = "decoder"
@@ -139,20 +134,8 @@ class StackView:
     def original(self, index: int, epoch: int) -> StackExample:
         return self._examples.example(index, epoch)
 
-    def corrupt(self, example: StackExample, rng: np.random.Generator) -> StackExample:
-        del rng
-        return example
-
     def collate(self, examples: Sequence[StackExample]) -> StackBatch:
         return collate(examples, self._padding)
 
     def states(self, model: PreTrainedModel, batch: StackBatch, embedding_view: EmbeddingView) -> StackStates:
         return StackStates(model, batch, embedding_view)
-
-    @property
-    def sequence_weights(self) -> Mapping[str, float]:
-        return {}
-
-    def sequence_losses(self, model: PreTrainedModel, states: States, batch: StackBatch) -> dict[str, Tensor]:
-        del model, states, batch
-        return {}
