@@ -16,10 +16,9 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import without_dropout
 from subgraft.pipeline.compute.back_translation import BothDirections
 from subgraft.pipeline.compute.models import with_context
-from subgraft.training.objectives.compute.directions import directions_text
 from subgraft.training.objectives.compute.interface import Request
 from subgraft.training.objectives.compute.mixture import with_text
-from subgraft.training.objectives.compute.translation import TaskPairs
+from subgraft.training.objectives.compute.translation import TaskPairs, directions_text
 from subgraft.training.objectives.translation import (
     ContextTranslationSettings,
     DocumentTranslationSettings,

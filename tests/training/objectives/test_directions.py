@@ -14,9 +14,8 @@ from subgraft.config.training import FinetuneSettings
 from subgraft.data.synthetic_pairs import write_pairs
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
-from subgraft.training.objectives.compute.directions import Directions, directions_text
 from subgraft.training.objectives.compute.interface import Request
-from subgraft.training.objectives.compute.translation import TaskPairs
+from subgraft.training.objectives.compute.translation import Directions, TaskPairs, directions_text
 from subgraft.training.objectives.translation import TranslationSettings
 from subgraft.training.schedule import data_plan
 from toys import english, german, mbart, multilingual_tokenizer

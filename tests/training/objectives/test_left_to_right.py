@@ -16,10 +16,9 @@ from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES, family_of
-from subgraft.modeling.heads import with_head
-from subgraft.modeling.left_to_right import left_to_right
+from subgraft.modeling.heads import left_to_right, with_head
 from subgraft.training.objectives.compute.embedding_view import IGNORED
-from subgraft.training.objectives.compute.left_to_right import LeftToRightObjective
+from subgraft.training.objectives.compute.interface import Objective
 from subgraft.training.objectives.left_to_right import LeftToRightSettings
 from toys import bert, cased_tokenizer
 
@@ -36,10 +35,10 @@ def one_sided() -> PreTrainedModel:
     return model
 
 
-def objective(model: PreTrainedModel, folder: Path, **settings: str) -> LeftToRightObjective:
+def objective(model: PreTrainedModel, folder: Path, **settings: str) -> Objective:
     bundle = Bundle(model, cased_tokenizer(), cased_tokenizer())
     chosen = LeftToRightSettings.model_validate(settings)
-    return LeftToRightObjective(chosen, request_on(bundle, documented_corpus(folder), max_length=30))
+    return chosen.pretraining(request_on(bundle, documented_corpus(folder), max_length=30))
 
 
 def first_change(model: PreTrainedModel, at: int) -> int:

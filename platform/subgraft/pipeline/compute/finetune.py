@@ -27,9 +27,9 @@ from subgraft.training.context import Context
 from subgraft.training.objectives.compute.conditioned import losses_of
 from subgraft.training.objectives.compute.conversations import ConversationsOfTask, with_template
 from subgraft.training.objectives.compute.dev_scores import describe_dev_engine, with_drift
-from subgraft.training.objectives.compute.directions import Directions, directions_text
 from subgraft.training.objectives.compute.interface import Request, TaskText
 from subgraft.training.objectives.compute.mixture import with_text
+from subgraft.training.objectives.compute.translation import Directions, directions_text
 from subgraft.training.objectives.conversations import ConversationSettings
 from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings
 from subgraft.training.phases import copy_parameters, first_phase_parameters, join_outcomes, split_training, train_only

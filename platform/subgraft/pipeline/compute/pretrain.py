@@ -12,7 +12,7 @@ from subgraft.config.training import SelectName
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.further_heads import HEADS
-from subgraft.modeling.left_to_right import left_to_right
+from subgraft.modeling.heads import left_to_right
 from subgraft.modeling.next_sentence import with_next_sentence
 from subgraft.pipeline.artifacts import SAVED_STEPS
 from subgraft.pipeline.compute.models import build

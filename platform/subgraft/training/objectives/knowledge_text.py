@@ -40,6 +40,6 @@ class KnowledgeTextSettings(AnyObjective):
         return self
 
     def pretraining(self, request: Request) -> Objective:
-        from subgraft.training.objectives.compute.knowledge_text import KnowledgeTextObjective
+        from subgraft.training.objectives.compute.knowledge_text import predict_from_triples
 
-        return KnowledgeTextObjective.of(self, request)
+        return predict_from_triples(self, request)

@@ -197,7 +197,7 @@ class CausalObjective(StackObjective):
             self._streams = [Stream(text.lines, *common, text.starts) for text in request.documents()]
         source: type[Stream | Lines] = Stream if settings.packed else Lines
         parts: Sequence[Stream | Lines] = self._streams or [source(lines, *common) for _, lines in request.texts()]
-        super().__init__(request.bundle.model, Concatenation(parts), padding_of(tokenizer))
+        super().__init__(request.bundle.model, Concatenation(parts), padding_of(tokenizer), CausalView)
         self.select = "bits_per_character" if "dev" in request.corpus.splits else None
 
     @property
@@ -211,10 +211,6 @@ class CausalObjective(StackObjective):
 
     def loss(self, label_smoothing: float) -> CausalLoss:
         return CausalLoss(self._model, label_smoothing)
-
-    def view(self, name: SideName) -> CausalView:
-        del name
-        return CausalView(self._examples, self._padding)
 
     def dev_scores(self) -> Callable[[], dict[str, float]] | None:
         if self.select is None:

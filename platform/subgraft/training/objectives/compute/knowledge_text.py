@@ -6,15 +6,13 @@ predict hidden words of the text it needs the triple.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from subgraft.base.errors import UserError
-from subgraft.config.settings_base import SideName
 from subgraft.data.text.encoded import Sequences
-from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.annotated_text import annotated_texts
 from subgraft.training.objectives.compute.embedding_view import IGNORED
@@ -98,27 +96,15 @@ class KnowledgeTexts:
         return collate([self.example(int(index), epoch) for index in indices], self.padding)
 
 
-class KnowledgeTextObjective(StackObjective):
-    """Knowledge-text prediction on the texts of each language."""
+def predict_from_triples(settings: KnowledgeTextSettings, request: Request) -> StackObjective:
+    """Knowledge-text prediction on each language's texts; generators are trained on masked texts without triples."""
+    texts: list[Any] = list(annotated_texts(request, "triples", settings.triples))
+    lines = [line for text, _ in texts for line in text]
+    triples = [of_line for _, of_text in texts for of_line in of_text]
+    tokenizer, longest, seed = request.bundle.encoder, request.training.max_length, request.seed
+    examples = KnowledgeTexts(lines, triples, tokenizer, settings, longest, seed)
 
-    def __init__(self, bundle: Bundle, texts: KnowledgeTexts, sentences: Callable[[], MaskedSentences]) -> None:
-        super().__init__(bundle.model, texts, texts.padding)
-        self._sentences = sentences
+    def view(*_: object) -> MaskedView:
+        return MaskedView(MaskedSentences(lines, tokenizer, masking_settings(settings), longest, seed))
 
-    @classmethod
-    def of(cls, settings: KnowledgeTextSettings, request: Request) -> KnowledgeTextObjective:
-        texts: list[Any] = list(annotated_texts(request, "triples", settings.triples))
-        lines = [line for text, _ in texts for line in text]
-        triples = [of_line for _, of_text in texts for of_line in of_text]
-        common = request.bundle.encoder, settings, request.training.max_length, request.seed
-        tokenizer, _, longest, seed = common
-        return cls(
-            request.bundle,
-            KnowledgeTexts(lines, triples, *common),
-            lambda: MaskedSentences(lines, tokenizer, masking_settings(settings), longest, seed),
-        )
-
-    def view(self, name: SideName) -> MaskedView:
-        """The masked texts without triples, on which generators are trained."""
-        del name
-        return MaskedView(self._sentences())
+    return StackObjective(request.bundle.model, examples, examples.padding, view)

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subgraft.config.settings_base import SideName
 from subgraft.data.text.languages import LanguageDraws
 from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -142,8 +141,9 @@ class MultitaskMaskedObjective(StackObjective):
     """Multitask masking of the text of each language."""
 
     def __init__(self, bundle: Bundle, examples: MultitaskMasked) -> None:
-        super().__init__(bundle.model, examples, bundle.padding[1])
-        self._masked = examples
+        super().__init__(
+            bundle.model, examples, bundle.padding[1], lambda _, padding: MultitaskMaskedView(examples, padding)
+        )
 
     @classmethod
     def of(cls, settings: MultitaskMaskedSettings, request: Request) -> MultitaskMaskedObjective:
@@ -153,7 +153,3 @@ class MultitaskMaskedObjective(StackObjective):
 
     def collate(self, examples: Sequence[StackExample]) -> StackBatch:
         return attention_batch(examples, self._padding)
-
-    def view(self, name: SideName) -> MultitaskMaskedView:
-        del name
-        return MultitaskMaskedView(self._masked, self._padding)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Self
@@ -104,10 +104,19 @@ class StackLoss(TokenLoss):
 
 
 class StackObjective(ExampleData[StackExample], LastWeights):
-    """An objective of a single-stack model; the last weights are selected."""
+    """An objective of a single-stack model; the last weights are selected.
 
-    def __init__(self, model: PreTrainedModel, examples: Examples[StackExample], padding: int) -> None:
-        self._model, self._examples, self._padding = model, examples, padding
+    view: makes the view that trains generators, from the examples and their padding.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        examples: Examples[StackExample],
+        padding: int,
+        view: Callable[[Examples[StackExample], int], StackView],
+    ) -> None:
+        self._model, self._examples, self._padding, self._view = model, examples, padding, view
 
     def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
         return self.collate([self._examples.example(int(index), epoch) for index in indices])
@@ -117,6 +126,10 @@ class StackObjective(ExampleData[StackExample], LastWeights):
 
     def loss(self, label_smoothing: float) -> StackLoss:
         return StackLoss(self._model, label_smoothing)
+
+    def view(self, name: SideName) -> StackView:
+        del name
+        return self._view(self._examples, self._padding)
 
 
 class StackView(GeneratorView[StackExample]):
