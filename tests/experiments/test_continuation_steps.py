@@ -160,7 +160,6 @@ def test_a_plan_shows_updates_and_parameters_before_and_after_the_text_is_there(
         ({"sides": "[encoder, decoder]"}, r"`sides: \[decoder\]`"),
         ({"finetune": "{max_steps: 1, batch_size: 9, select: bleu}"}, "continuation has no BLEU"),
         ({"evaluation": "{calibration: true}"}, "evaluation.calibration applies to outputs for a source"),
-        ({"systems": "[{name: td, initialiser: token-distillation}]"}, "system td learns its rows on pairs"),
         (
             {"upstream": "{corpus: upstream}", "model": "{d_model: 16, attention_heads: 2, ffn_dim: 16}"},
             "continuation is for decoders alone.*kind: causal",

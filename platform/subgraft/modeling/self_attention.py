@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""Captures the attention weights and values that one self-attention of an encoder-decoder computes."""
+"""Captures the attention weights and values that one self-attention computes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from subgraft.config.settings_base import SideName
 
-# The names of the linear map that computes values, in BART, Marian and mBART, in T5, and in BERT.
+# The names of the linear map that computes values, in BART, Marian, mBART and Llama, in T5, and in BERT.
 _VALUES = ("v_proj", "v", "value")
 # In the names of modules that attend to the source.
 _CROSS = ("encoder_attn", "EncDecAttention", "crossattention")
@@ -55,6 +55,7 @@ class AttentionCapture:
         if len(attentions) < layer:
             raise UserError(f"no layer {layer} with values of its own in this {model.config.model_type}'s {side}")
         self._attention, self._values = attentions[layer - 1]
+        self._head_size: int | None = getattr(self._attention, "head_dim", None)
         config: Any = getattr(self._attention, "config", stack.config)  # an assembled model's stack may have a copy
         config._attn_implementation = "eager"
 
@@ -78,7 +79,9 @@ class AttentionCapture:
             for hook in hooks:
                 hook.remove()
         weights = seen["weights"]
-        return Attended(weights, seen["values"].unflatten(-1, (weights.shape[1], -1)))
+        values = seen["values"].unflatten(-1, (-1, self._head_size or seen["values"].shape[-1] // weights.shape[1]))
+        # Several heads share the values of one, as in Llama 3.
+        return Attended(weights, values.repeat_interleave(weights.shape[1] // values.shape[2], dim=2))
 
 
 def _values_of(name: str, module: nn.Module) -> nn.Module | None:

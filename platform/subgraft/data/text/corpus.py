@@ -166,6 +166,12 @@ class Corpus:
         source, target = self._pair(languages)
         return Pairs(self.text(split, source), self.text(split, target))
 
+    def pairs_or_text(self, split: str) -> Pairs:
+        """(source, target) pairs as a sequence; if there is one text only, its segments with empty sources."""
+        if self.monolingual:
+            return Pairs(None, self.text(split, self.text_of("decoder")))
+        return self.text_pairs(split)
+
     def records(self, split: str, *names: str) -> Iterator[tuple[Value, ...]]:
         """The values of these fields (default: all), segment by segment, streaming."""
         if not self.aligned:

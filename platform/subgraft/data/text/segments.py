@@ -64,14 +64,15 @@ class Text(Selectable[str]):
 
 
 class Pairs(Selectable[tuple[str, str]]):
-    """Pairs of segments of two parallel texts."""
+    """Pairs of segments of two parallel texts. source: None for empty sources."""
 
-    def __init__(self, source: Text, target: Text) -> None:
-        self.source = source
+    def __init__(self, source: Text | None, target: Text) -> None:
+        self.source: Sequence[str] = [""] * len(target) if source is None else source
         self.target = target
+        self._source = source
 
     def __len__(self) -> int:
-        return len(self.source)
+        return len(self.target)
 
     def _item(self, index: int) -> tuple[str, str]:
         return self.source[index], self.target[index]
@@ -86,7 +87,8 @@ class Pairs(Selectable[tuple[str, str]]):
         return self.take(evenly_spaced_places(len(self), count))
 
     def take(self, indices: np.ndarray) -> Self:
-        return type(self)(self.source.take(indices), self.target.take(indices))
+        source = None if self._source is None else self._source.take(indices)
+        return type(self)(source, self.target.take(indices))
 
 
 def sides(pairs: Sequence[tuple[str, str]]) -> tuple[Sequence[str], Sequence[str]]:

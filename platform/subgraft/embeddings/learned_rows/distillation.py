@@ -99,9 +99,10 @@ class _Student:
         context: Context,
     ) -> Summary:
         name, module = self.side.name, self.compared.loss(bundle.model, self.side, self.start, stage.distillation)
-        pairs, per_token = list(corpus.pairs("train")), stage.distillation.sentences_per_token
+        pairs, per_token = list(corpus.pairs_or_text("train")), stage.distillation.sentences_per_token
         data = self._sentences(bundle, pairs, stage, per_token, additional)
-        held_out = self._sentences(bundle, list(corpus.pairs("dev"))[: stage.training.dev_sentences], stage, None)
+        dev = list(corpus.pairs_or_text("dev"))[: stage.training.dev_sentences]
+        held_out = self._sentences(bundle, dev, stage, None)
         summary: Summary = {"steps": 0}
         if len(data):
             group, measures = f"{self.compared.method.group}_training", {"loss": "distillation", "measured": "distance"}

@@ -64,7 +64,7 @@ def _training_pairs(
     for split in ("train", "dev"):
         max_pairs = stage.training.dev_sentences if split == "dev" else None
         if stage.matching.text == "references":
-            text[split] = list(corpus.pairs(split))[:max_pairs]
+            text[split] = list(corpus.pairs_or_text(split))[:max_pairs]
             continue
         sources = list(corpus.lines(split, "source"))[:max_pairs]
         translations = translate_in_chunks(

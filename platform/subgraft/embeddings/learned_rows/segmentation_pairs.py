@@ -101,7 +101,8 @@ class SegmentedText(ABC):
         self._before, self._after = bundle.sequence_format(languages), changed.sequence_format(languages)
         self._paddings = bundle.padding, changed.padding
         self._new = frozenset(new)
-        self._tokenizers = bundle.tokenizers["encoder" if self._decoder else "decoder"], bundle.tokenizers[side], target
+        other = bundle.encoder if self._decoder else bundle.decoder
+        self._tokenizers = other, bundle.tokenizers[side], target
         self._max_tokens = training.max_length - max(self._before.around, self._after.around)
         order = np.random.default_rng([seed, len(pairs)]).permutation(len(pairs)).tolist()
         if additional:

@@ -31,13 +31,13 @@ def run(stage: VocadtStage, inputs: Inputs, out: Path, context: Context) -> Summ
     stage = with_named_precision(stage, bundle.model, context)
     target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in stage.sides}
     origins = {name: origin(side_of(bundle.model, name), bundle.tokenizers[name]) for name in stage.sides}
-    train = corpus.text_pairs("train").evenly_spaced(stage.max_train_examples)
+    train = corpus.pairs_or_text("train").evenly_spaced(stage.max_train_examples)
     old_tokens = {name: _occurring_tokens(bundle, name, train) for name in stage.sides}
     module = VocadtLoss(bundle, target, old_tokens, stage.training.label_smoothing)
     trainable = {str(name): len(module.adapter(name).tokens) for name in stage.sides}
     summary: Summary = {"steps": 0, "trainable": trainable}
     if any(trainable.values()):
-        dev = corpus.text_pairs("dev")[: stage.training.dev_sentences]
+        dev = corpus.pairs_or_text("dev")[: stage.training.dev_sentences]
         text, held_out = (_examples(stage, bundle, target, pairs) for pairs in (train, dev))
         summary |= {"pairs": len(text.lengths), "old_tokens": {str(name): len(ids) for name, ids in old_tokens.items()}}
         summary |= _fit(module, text, held_out, stage, out, context)

@@ -14,7 +14,7 @@ from subgraft.modeling.families.model_parts import Config, Tables, TableSize
 from subgraft.modeling.families.sequence_format import SequenceFormat, required_token
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
     from transformers import PreTrainedModel
 
     from subgraft.config.corpora import Languages
@@ -39,6 +39,24 @@ class DecoderOnly(Family):
 
     def layers(self, config: Config, side: SideName) -> int:
         return self.depth(config) if side == "decoder" else 0
+
+    def encoder_states(self, model: nn.Module, *, layer: int | None = None, **inputs: Any) -> Tensor:
+        """No states [B, 0, 0]: there is no source."""
+        import torch
+
+        del model, layer
+        return torch.empty(len(inputs["attention_mask"]), 0, 0)
+
+    def decoder_states(
+        self, model: nn.Module, memory: Tensor, mask: Tensor, *, layer: int | None = None, **inputs: Any
+    ) -> Tensor:
+        """States [B, T, d] of texts that are padded on the right; the source is ignored."""
+        import torch
+
+        del memory, mask
+        (read,) = (value for name, value in inputs.items() if name in ("input_ids", "inputs_embeds"))
+        everything = torch.ones(read.shape[:2], dtype=torch.long, device=read.device)  # else transformers warns
+        return self.stack_states(model, layer=layer, attention_mask=everything, use_cache=False, **inputs)
 
     def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
         # Any valid id will do: transformers cannot construct a model whose padding id exceeds a smaller vocabulary.

@@ -1,0 +1,184 @@
+"""Rows that are learnt from the text of a language model, without sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from small_experiments import finish, tiny, written
+from subgraft.base.errors import UserError
+from subgraft.config.corpora import Languages
+from subgraft.config.training import TrainingSettings
+from subgraft.embeddings.initialisers.distilled_rows import DistilledRows
+from subgraft.embeddings.learned_rows.attention_influence_loss import AttentionInfluenceLoss
+from subgraft.embeddings.learned_rows.likelihood_matching_loss import (
+    LikelihoodMatchingLoss,
+    SpanPairs,
+    StudentTables,
+)
+from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationPairs, SegmentPairs
+from subgraft.embeddings.learned_rows.student_embeddings import StudentTable
+from subgraft.embeddings.learned_rows.token_distillation_loss import TokenDistillationLoss
+from subgraft.embeddings.learned_rows.vocadt_loss import VocadtLoss
+from subgraft.embeddings.methods.attention_influence import AttentionInfluenceSettings
+from subgraft.embeddings.methods.likelihood_matching import LikelihoodMatchingSettings
+from subgraft.embeddings.methods.token_distillation import TokenDistillationSettings
+from subgraft.embeddings.transplanting.transplant import Method, transplant
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.sides import side as side_of
+from subgraft.subwords.vocabulary.alignment import align
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.training.objectives.compute.seq2seq import Seq2SeqData
+from subgraft.training.objectives.compute.translation import Translation
+from toys import german, german_tokenizer, gpt2, llama
+
+DE = Languages(source="de", target="de")
+TRAINING = TrainingSettings(max_steps=1, batch_size=900, max_length=60, learning_rate=0.01, warmup_steps=5)
+NEW = learn(german(400, 7), kind="unigram", size=150)
+UNSEEN = set(align(german_tokenizer(), NEW).unseen)
+# Lines with new tokens: others train nothing, and are left out.
+TEXT = [("", line) for line in german(20, 5) if UNSEEN & set(NEW.encode(line))]
+MODELS = {"gpt2": gpt2, "llama": llama}
+
+
+def upstream(name: str) -> Bundle:
+    model = MODELS[name]().eval()
+    return Bundle(model, german_tokenizer(), german_tokenizer())
+
+
+def mean_of(bundle: Bundle) -> PreTrainedModel:
+    """The model over the new vocabulary, with the rows that trainings begin with."""
+    model = transplant(bundle.model, bundle.tokenizers, {"decoder": NEW}, Method("mean")).model
+    model.train(False)
+    return model
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_distances_are_between_states_of_transformers(name: str) -> None:
+    bundle = upstream(name)
+    decoder = side_of(bundle.model, "decoder")
+    start = StudentTable.of(decoder, bundle.decoder, NEW)
+    text = SegmentationPairs(TEXT, bundle, "decoder", NEW, DE, TRAINING, start.tokens)
+    batch = text.batch(np.arange(len(text)), 0)
+    with torch.no_grad():
+        loss = TokenDistillationLoss(bundle.model, decoder, start, TokenDistillationSettings())(batch)["distillation"]
+        other = mean_of(upstream(name))
+        begin = bundle.sequence_format(None).start
+        total, compared = 0.0, 0
+        for _, line in TEXT:
+            before, after = bundle.decoder.encode(line), NEW.encode(line)
+            states = [
+                model.base_model(input_ids=torch.tensor([[begin, *ids]])).last_hidden_state[0]
+                for model, ids in ((bundle.model, before), (other, after))
+            ]
+            first = min(place for place, token in enumerate(after) if token in UNSEEN)
+            for old, new in agreeing(bundle, before, after):
+                if new >= first:
+                    total += float((states[0][old + 1] - states[1][new + 1]).square().mean())
+                    compared += 1
+    assert batch.counts["distillation"] == compared > 20
+    assert float(loss) == pytest.approx(total, rel=1e-4)
+
+
+def agreeing(bundle: Bundle, before: list[int], after: list[int]) -> list[tuple[int, int]]:
+    """Places after which both have the same characters, counted by decoding what was read until there."""
+    read = [
+        {tokenizer.decode(ids[: place + 1]): place for place in range(len(ids))}
+        for tokenizer, ids in ((bundle.decoder, before), (NEW, after))
+    ]
+    return [(read[0][text], place) for text, place in read[1].items() if text in read[0]]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_likelihoods_are_those_of_transformers(name: str) -> None:
+    """Of whole texts and their ends: the sum over spans, as neither vocabulary changes the characters."""
+    bundle = upstream(name)
+    start = StudentTables.of(bundle, NEW, Method("mean"))
+    text = SpanPairs(TEXT, bundle, "decoder", NEW, DE, TRAINING, start.tokens)
+    batch = text.batch(np.arange(len(text)), 0)
+    begin, end = bundle.sequence_format(None).start, bundle.decoder.special["eos"]
+    with torch.no_grad():
+        found = LikelihoodMatchingLoss(bundle, NEW, start, LikelihoodMatchingSettings()).span_likelihoods(batch)
+        other = mean_of(upstream(name))
+        for model, tokenizer, likelihoods in (
+            (bundle.model, bundle.decoder, found.teacher),
+            (other, NEW, found.student),
+        ):
+            total = 0.0
+            for _, line in TEXT:
+                ids = torch.tensor([[begin, *tokenizer.encode(line), end]])
+                logits = model(input_ids=ids).logits[0].log_softmax(-1)
+                total += float(logits[:-1].gather(1, ids[0, 1:, None]).sum())
+            assert float(likelihoods.sum()) == pytest.approx(total, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_adapter_has_the_loss_of_transformers(name: str) -> None:
+    bundle = upstream(name)
+    module = VocadtLoss(bundle, {"decoder": NEW}, {"decoder": set(range(len(bundle.decoder)))})
+    form = Bundle(bundle.model, NEW, NEW).sequence_format(None)
+    data = Seq2SeqData(Translation(TEXT, bundle.encoder, NEW, form, 60), 0, 0)
+    other, total = mean_of(upstream(name)), 0.0
+    with torch.no_grad():
+        loss = float(module(data.batch(np.arange(len(TEXT)), 0))["loss"])
+        for _, line in TEXT:
+            ids = torch.tensor([[form.start, *NEW.encode(line), *form.target_ending]])
+            total += float(other(input_ids=ids, labels=ids).loss) * (ids.shape[1] - 1)
+    assert loss == pytest.approx(total, rel=1e-4)
+
+
+def test_heads_that_share_values_are_compared_with_their_queries() -> None:
+    """The toy Llama has fewer heads of values: its influences are those of repeated values."""
+    bundle = upstream("llama")
+    config = bundle.model.config
+    assert config.num_key_value_heads < config.num_attention_heads
+    decoder = side_of(bundle.model, "decoder")
+    start = StudentTable.of(decoder, bundle.decoder, NEW)
+    text = SegmentPairs(TEXT, bundle, "decoder", NEW, DE, TRAINING, start.tokens)
+    module = AttentionInfluenceLoss(bundle.model, decoder, start, AttentionInfluenceSettings(layer=1))
+    loss = module(text.batch(np.arange(len(text)), 0))["distillation"]
+    loss.backward()
+    assert float(loss) > 0 and module.embeddings.added.grad is not None
+    assert float(module.embeddings.added.grad.abs().max()) > 0
+
+
+SHAPES = {
+    "gpt2": "{family: gpt2, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 256}",
+    "llama": "{family: llama, d_model: 16, layers: 2, attention_heads: 2, key_value_heads: 1, ffn_dim: 16}",
+}
+TRAINED = ("token-distillation", "attention-influence", "likelihood-matching", "vocadt")
+
+
+def continued(name: str, methods: tuple[str, ...]) -> str:
+    short = "{max_steps: 2, batch_size: 500, precision: fp32}"
+    systems = "".join(f"- {{name: {method}, initialiser: {method}}}\n" for method in methods)
+    return tiny(
+        task="continuation",
+        languages="{source: de, target: de}",
+        upstream="{corpus: upstream, objectives: [{kind: causal}], vocabulary: {size: 60, byte_fallback: false}}",
+        model=SHAPES[name],
+        pretrain="{epochs: 2, batch_size: 500, precision: fp32, dev_sentences: 4}",
+        systems=f"- {{name: plain, vocabulary: upstream}}\n{systems}",
+        **{f"{method.replace('-', '_')}_training": short for method in methods},
+    )
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_experiments_learn_rows_from_the_task_s_text(name: str, tmp_path: Path) -> None:
+    methods = tuple(method for method in TRAINED if name == "llama" or method != "attention-influence")
+    pipeline, store = finish(written(tmp_path, continued(name, methods)))
+    for steps in pipeline.systems[1:]:
+        assert steps.distilled is not None
+        rows = DistilledRows.load(store.path(steps.distilled) / "decoder")
+        assert len(rows.tokens) > 5, steps.system.name
+        record = store.find(steps.evaluate)
+        assert record is not None and record.summary["bits_per_character"] > 0
+
+
+def test_a_model_without_values_of_its_own_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no layer 1 with values of its own in this gpt2's decoder"):
+        finish(written(tmp_path, continued("gpt2", ("attention-influence",))))
