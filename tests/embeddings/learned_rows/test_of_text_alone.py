@@ -102,11 +102,11 @@ def test_likelihoods_are_those_of_transformers(name: str) -> None:
     batch = text.batch(np.arange(len(text)), 0)
     begin, end = bundle.sequence_format(None).start, bundle.decoder.special["eos"]
     with torch.no_grad():
-        found = LikelihoodMatchingLoss(bundle, NEW, start, LikelihoodMatchingSettings()).span_likelihoods(batch)
+        measured = LikelihoodMatchingLoss(bundle, NEW, start, LikelihoodMatchingSettings()).span_likelihoods(batch)
         other = mean_of(upstream(name))
         for model, tokenizer, likelihoods in (
-            (bundle.model, bundle.decoder, found.teacher),
-            (other, NEW, found.student),
+            (bundle.model, bundle.decoder, measured.teacher),
+            (other, NEW, measured.student),
         ):
             total = 0.0
             for _, line in TEXT:
