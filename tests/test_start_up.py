@@ -121,6 +121,7 @@ def test_a_worker_imports_no_torch_for_stages_without_a_model(stage: str) -> Non
     assert not result & {"torch", "transformers", "mlflow", "ray", "gensim", "matplotlib"}
 
 
+@pytest.mark.slow
 def test_a_model_is_saved_without_importing_deepspeed(tmp_path: Path) -> None:
     pipeline, store = finish(written(tmp_path, TINY))
     plain, mean = pipeline.systems

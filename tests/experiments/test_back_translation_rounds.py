@@ -90,6 +90,7 @@ def test_every_round_begins_with_the_upstream_model_and_has_its_share_of_each_ba
     assert {step.stage.training.max_steps for step in models} == {4}, "equal updates in every round"
 
 
+@pytest.mark.slow
 def test_the_text_of_a_round_is_what_the_model_that_its_record_names_writes_also_after_a_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

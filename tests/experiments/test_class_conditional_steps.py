@@ -86,6 +86,7 @@ def test_old_and_own_vocabulary_are_compared_with_a_class_and_without(tmp_path: 
     assert "prompt ranking candidates:2|chance:50.0" in shown
 
 
+@pytest.mark.slow
 def test_labels_of_other_lines_teach_a_model_nothing_of_the_class(tmp_path: Path) -> None:
     finetune = "{epochs: 40, max_steps: 150, batch_size: 800, learning_rate: 0.01, precision: fp32, dev_sentences: 6}"
     systems = (
@@ -99,6 +100,7 @@ def test_labels_of_other_lines_teach_a_model_nothing_of_the_class(tmp_path: Path
     assert result[1]["classifier_accuracy"] == 1.0, "what judges has read the labels as they are"
 
 
+@pytest.mark.slow
 def test_learning_rates_are_searched_on_dev_by_bits_per_character(tmp_path: Path) -> None:
     search = (
         "{systems: [ours, scratch], space: {learning_rate: [1.0e-2, 1.0e-9]}, sampler: grid,"

@@ -153,6 +153,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, Store]:
     return finish(place / "config.yaml", "direction_exponent=0.5")
 
 
+@pytest.mark.slow
 def test_every_direction_is_scored_as_the_models_translations_are(whole: tuple[Pipeline, Store]) -> None:
     pipeline, store = whole
     for steps in pipeline.systems:

@@ -6,6 +6,8 @@ import json
 import random
 from pathlib import Path
 
+import pytest
+
 from small_experiments import finish, tiny
 from subgraft.evaluation.metrics.untranslated import copied_scores
 
@@ -55,6 +57,7 @@ def bleu(config: Path) -> float:
     return float(evaluation["scores"]["BLEU"]["value"])
 
 
+@pytest.mark.slow
 def test_only_pairs_teach_to_translate(tmp_path: Path) -> None:
     learnt = bleu(experiment(tmp_path / "pairs", shuffled=False))
     shuffled = bleu(experiment(tmp_path / "shuffled", shuffled=True))

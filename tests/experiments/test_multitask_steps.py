@@ -94,6 +94,7 @@ def test_the_training_stands_between_transfer_and_finetuning_and_is_shared(confi
     assert finetuned.finetune.stage.keeps_head and not steps["plain"].finetune.stage.keeps_head
 
 
+@pytest.mark.slow
 def test_a_whole_experiment_with_tasks_alone_and_finetuned(config: Path) -> None:
     pipeline, store = finish(config)
     steps = {each.system.name: each for each in pipeline.systems}

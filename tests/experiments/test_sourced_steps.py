@@ -100,6 +100,7 @@ def _features(folder: Path, split: str, kinds: Sequence[int], message: Sequence[
 WRITERS = {"text": _texts, "features": _features}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["text", "features"])
 def test_the_output_depends_on_what_is_read(source: SourceName, tmp_path: Path) -> None:
     pipeline, store = finish(written_for(tmp_path, source, finetune=LONGER))

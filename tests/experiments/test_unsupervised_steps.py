@@ -70,6 +70,7 @@ def other_side(text: BackTranslatedStage) -> str:
     return "source" if text.side == "target" else "target"
 
 
+@pytest.mark.slow
 def test_a_round_translates_both_ways_and_trains_on_both(finished: tuple[Pipeline, Store]) -> None:
     result, store = finished
     (system,) = result.systems

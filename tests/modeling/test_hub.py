@@ -89,6 +89,7 @@ def test_a_family_that_is_not_known_costs_no_weights(served: Hub, tmp_path: Path
     assert served.fetched == ["config.json"]
 
 
+@pytest.mark.slow
 def test_weights_in_pytorch_s_form_are_converted_by_a_command_of_its_own(served: Hub, tmp_path: Path) -> None:
     ended = subgraft(served, tmp_path, "generate", "--model", "toys/old", "--languages", "en-de", text="the court\n")
     assert ended.returncode == 2 and "subgraft convert toys/old --out DIR" in ended.stderr

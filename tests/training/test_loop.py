@@ -114,6 +114,7 @@ def test_a_curve_has_a_bounded_number_of_points(tmp_path: Path, monkeypatch: pyt
     assert steps == [5, 10, 15, 20, 23]
 
 
+@pytest.mark.slow
 def test_training_fits(tmp_path: Path) -> None:
     model, _, outcome = _train(tmp_path, _settings(epochs=60, learning_rate=0.3))
     assert outcome.steps > 60

@@ -122,6 +122,7 @@ def test_two_workers_agree_on_candidates_and_train_as_one_does(tmp_path: Path) -
     assert_weights_agree(weights, expected, rtol=1e-2, atol=2e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [2, pytest.param(5, marks=pytest.mark.slow)])
 def test_workers_that_die_and_begin_again_end_with_the_same_bytes(tmp_path: Path, stop: int) -> None:
     """Before and after the step that searches neighbours again, with real processes that end abruptly."""

@@ -244,6 +244,7 @@ def test_two_workers_train_as_one_does(tmp_path: Path) -> None:
         torch.testing.assert_close(weights[name], tensor, rtol=1e-2, atol=3e-3, msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [3])
 def test_workers_that_die_and_begin_again_end_with_the_same_bytes(tmp_path: Path, stop: int) -> None:
     run_workers("plain", 2, tmp_path / "straight", task="permuted")

@@ -105,6 +105,7 @@ def test_more_than_there_is_cannot_be_had(train: dict[Domain, list[Pair]]) -> No
         list(take(cycle(few), "everyday", "train", 60))
 
 
+@pytest.mark.slow
 def test_tens_of_thousands_can_be_had() -> None:
     assert sum(1 for _ in pairs("law", "train", 20_000, seed=3)) == 20_000
 

@@ -118,6 +118,7 @@ def test_a_bomb_is_not_text(tmp_path: Path, line: bytes) -> None:
         reading.count(path)
 
 
+@pytest.mark.slow
 def test_a_text_of_short_lines_is_not_a_bomb(tmp_path: Path) -> None:
     """A label for each of a million segments, and the same text unzipped, whatever it is."""
     drawn = random.Random(1)

@@ -98,6 +98,7 @@ def test_transformers_loads_the_model_and_writes_the_new_language(name: str, tmp
     assert ours and tokenizer.decode(written[0], skip_special_tokens=True).strip().startswith(ours)
 
 
+@pytest.mark.slow
 def test_drawn_codes_are_distributed_as_the_other_codes_are(tmp_path: Path) -> None:
     """Of many codes, with one seed: mean and deviation per dimension are those of the known ones."""
     old = published("mbart-large-50", tmp_path)

@@ -214,6 +214,7 @@ def test_a_sparse_comparison_is_reported_too(report_data: ReportData, tmp_path: 
     assert "Results" in titles
 
 
+@pytest.mark.slow
 def test_what_was_measured_has_a_section_and_a_plot(wide_data: ReportData, tmp_path: Path) -> None:
     document = build_document(wide_data)
     titles = [section.title for section in document.sections]
@@ -355,6 +356,7 @@ def test_numbers_cannot_end_their_script(report_data: ReportData) -> None:
     assert json.loads(figure.panels_json)[0]["title"] == "</script><script>alert(1)"
 
 
+@pytest.mark.slow
 def test_names_of_rows_are_not_broken(wide_data: ReportData, tmp_path: Path) -> None:
     write_report(wide_data, tmp_path)
     html = (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -174,6 +174,7 @@ def test_a_chat_is_answered_through_the_template(tmp_path: Path) -> None:
         assert status == 400 and "<|im_end|>" in refusal["error"]["message"]
 
 
+@pytest.mark.slow
 def test_a_hostile_template_is_refused_while_other_routes_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

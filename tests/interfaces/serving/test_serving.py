@@ -260,6 +260,7 @@ def test_a_served_model_answers_many_at_once_and_ends_on_a_signal(
     assert not model.token_file.exists() and not list(tmp_path.glob("subgraft-serve-*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_server_while_a_real_model_translates(number: signal.Signals, tmp_path: Path) -> None:
     separate_bundle().save(tmp_path / "model")

@@ -277,6 +277,7 @@ def _named(count: int, words: range, rng: np.random.Generator) -> tuple[Tensor, 
     return torch.from_numpy(sources), torch.from_numpy(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pointer-generator", "bottom-up", None])
 def test_rare_words_that_were_never_written_are_copied(kind: str | None) -> None:
     model: Any = conditioned(language_model(), _settings("pseudo-self", kind), seed=1)

@@ -85,6 +85,7 @@ def test_a_hub_gets_what_transformers_loads(server: Hub, model: Path, tmp_path: 
     assert expected.items() <= message.items() and "model-index" not in message
 
 
+@pytest.mark.slow
 def test_what_was_sent_before_is_replaced(server: Hub, model: Path) -> None:
     shard = server.folder / NAME / "model-00001-of-00002.safetensors"
     shard.parent.mkdir(parents=True)
@@ -102,6 +103,7 @@ def test_a_public_repository_gets_nothing_that_was_to_be_private(server: Hub, mo
     assert not server.commits and not server.objects and not list((server.folder / NAME).iterdir())
 
 
+@pytest.mark.slow
 def test_a_token_that_the_hub_refuses_is_reported_and_not_shown(server: Hub, model: Path) -> None:
     other = "hf_" + "another" * 5
     ended = push(server, model, token=other)

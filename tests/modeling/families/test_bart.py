@@ -174,6 +174,7 @@ def _upstream(noises: str) -> str:
     return f"{{corpus: upstream, objectives: [{objective}], vocabulary: {{size: 70, byte_fallback: false}}}}"
 
 
+@pytest.mark.slow
 def test_a_whole_experiment_denoises_translates_and_gets_a_vocabulary(tmp_path: Path) -> None:
     pipeline, store = finish(written(tmp_path, tiny(**CHANGES, upstream=_upstream(NOISES))))
     assert store.path(pipeline.report).is_dir()

@@ -75,6 +75,7 @@ def test_both_sides_start_from_it_and_rows_may_be_given_in_place_of_ids() -> Non
     torch.testing.assert_close(by_ids, decoded)
 
 
+@pytest.mark.slow
 def test_it_is_pretrained_assembled_given_generated_rows_and_finetuned(tmp_path: Path) -> None:
     settings = (
         "model={family: bert, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, embedding_width: 8}",

@@ -186,6 +186,7 @@ def test_a_generator_can_be_trained_on_it(tied: bool, name: SideName) -> None:
     assert loss(still.batch(np.arange(4), 0))["distillation"].item() == pytest.approx(0.0, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_whole_experiment(tmp_path: Path) -> None:
     config = written(
         tmp_path,

@@ -65,6 +65,7 @@ def by_name(pipeline: Pipeline) -> dict[str, SystemSteps]:
     return {steps.system.name: steps for steps in pipeline.systems}
 
 
+@pytest.mark.slow
 def test_the_sides_that_change_speak_the_tasks_vocabulary(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
     changed = pipeline.experiment.sides

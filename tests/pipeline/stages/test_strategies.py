@@ -55,6 +55,7 @@ def test_every_system_is_translated_with_its_own_vocabulary(finished: tuple[Pipe
         assert (store.path(steps.evaluate) / "hypotheses.txt").read_text().count("\n") == 3
 
 
+@pytest.mark.slow
 def test_a_system_is_billed_for_its_own_pretraining(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
     lines = (store.path(pipeline.report) / "report.md").read_text().splitlines()

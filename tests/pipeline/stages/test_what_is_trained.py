@@ -188,6 +188,7 @@ def test_adapters_change_projections_alone(case: Case, tmp_path: Path) -> None:
     assert scores["bits_per_character"] == pytest.approx(last["bits_per_character"], rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("train", ["new-rows", "body", "adapters"])
 def test_a_killed_finetuning_ends_with_the_same_weights(case: Case, tmp_path: Path, train: str) -> None:
     training = settings(train=train, adapters=AdapterSettings(rank=2, dropout=0.1) if train == "adapters" else None)

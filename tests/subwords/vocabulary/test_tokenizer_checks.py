@@ -66,6 +66,7 @@ def test_unsound_added_tokens_are_refused(tmp_path: Path, token: Any) -> None:
         Tokenizer.load(written(tmp_path, bpe(), added_tokens=[token]))
 
 
+@pytest.mark.slow
 def test_two_million_pieces_are_refused_in_any_form(tmp_path: Path) -> None:
     many = {f"{i:x}": i for i in range(2_000_000)}
     with pytest.raises(UserError, match="SUBGRAFT_MAX_PIECES"):

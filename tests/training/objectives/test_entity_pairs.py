@@ -174,6 +174,7 @@ def test_parameters_without_a_gradient_are_those_that_a_batch_does_not_use(tmp_p
     assert all(each.requires_grad for each in model.parameters())
 
 
+@pytest.mark.slow
 def test_two_workers_train_as_one_does(tmp_path: Path) -> None:
     losses = [run_workers("plain", workers, tmp_path / str(workers), task="entity-pairs") for workers in (1, 2)]
     assert len(losses[0]) == 6 and losses[0] == pytest.approx(losses[1], rel=1e-4)

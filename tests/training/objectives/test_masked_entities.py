@@ -179,6 +179,7 @@ def test_shares_beyond_one_are_refused(settings: dict[str, Any], message: str) -
         MaskedEntitiesSettings(**settings)
 
 
+@pytest.mark.slow
 def test_two_workers_train_as_one_does(tmp_path: Path) -> None:
     losses = [run_workers("plain", workers, tmp_path / str(workers), task="entities") for workers in (1, 2)]
     assert len(losses[0]) == 6 and losses[0] == pytest.approx(losses[1], rel=1e-4)

@@ -99,6 +99,7 @@ def test_a_whole_experiment(tmp_path: Path) -> None:
     assert store.path(pipeline.report).is_dir()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["bart", "multitask-masked"])
 def test_two_workers_train_as_one(task: str, tmp_path: Path) -> None:
     losses = run_workers("plain", 1, tmp_path / "one", task=task)

@@ -133,6 +133,7 @@ def test_a_generator_learns_from_it() -> None:
     assert gradient is not None and gradient.abs().sum() > 0
 
 
+@pytest.mark.slow
 def test_a_whole_experiment_writes_text_with_an_encoder_decoder_of_it(tmp_path: Path) -> None:
     config = written(
         tmp_path,

@@ -217,6 +217,7 @@ def test_next_sentences_need_their_head_and_the_corpus_documents(
         MaskedObjective.of(MaskedSettings(input="segment-pair"), request_on(bundle, corpus, max_length=4))
 
 
+@pytest.mark.slow
 def test_two_workers_train_as_one_does_and_a_head_that_no_batch_uses_stays(tmp_path: Path) -> None:
     losses = [run_workers("plain", workers, tmp_path / str(workers), task="next-sentence") for workers in (1, 2)]
     assert len(losses[0]) == 6 and losses[0] == pytest.approx(losses[1], rel=1e-4)

@@ -191,6 +191,7 @@ def test_both_memories_are_part_of_the_checkpoint(corpus: Corpus, tmp_path: Path
         assert any(not torch.equal(each, resumed[name]) for name, each in straight.items()), kind
 
 
+@pytest.mark.slow
 def test_two_workers_train_as_one_does(tmp_path: Path) -> None:
     losses = run_workers("plain", 1, tmp_path / "one", task="recurrent")
     together = run_workers("plain", 2, tmp_path / "two", task="recurrent")

@@ -107,6 +107,7 @@ def test_two_workers_move_the_same_heads_as_one(tmp_path: Path, optimizer: str) 
     assert all(changed == [task] for task, changed in moves[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "workers"),
     [

@@ -197,6 +197,7 @@ def _config(place: Path, **sections: str) -> Path:
     return written(place, tiny(**inputs | sections))
 
 
+@pytest.mark.slow
 def test_systems_are_judged_without_finetuning(tmp_path: Path) -> None:
     pipeline, store = finish(_config(tmp_path))
     for steps in pipeline.systems:
