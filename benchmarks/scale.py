@@ -25,7 +25,8 @@ from pathlib import Path
 import numpy as np
 
 from measurements import Measurements, measurements, options
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.corpora import Cleaning, Languages
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.batches import BatchFiles, BatchPlan
 from subgraft.data.text.corpus import Corpus

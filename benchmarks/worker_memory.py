@@ -24,9 +24,10 @@ from pathlib import Path
 import torch
 
 from measurements import measurements, options, real_text
-from subgraft.config.corpora import Cleaning, CorpusSource
+from subgraft.config.corpora import Cleaning
 from subgraft.config.experiment.presets import preset
 from subgraft.config.training import TrainingSettings
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.paths import data_folder
 from subgraft.data.text.batches import BatchPlan

@@ -1,4 +1,4 @@
-"""Writes the pages of docs/ that are generated from the code: settings.md, commands.md, and the methods in guide.md.
+"""Writes the pages of docs/ that are generated from the code: settings.md, commands.md, and tables of guide.md.
 
     .venv/bin/python docs/reference.py
 
@@ -19,12 +19,16 @@ from pydantic import BaseModel, WithJsonSchema
 from pydantic.fields import FieldInfo
 
 from subgraft.base.limits import MAX_COUNT
-from subgraft.config.allocation import Allocation
 from subgraft.config.experiment import Experiment
+from subgraft.config.experiment.allocation import Allocation
 from subgraft.config.experiment.json_schema import descriptions
 from subgraft.config.settings_base import groups_in
+from subgraft.data.tasks.registry import LABELLED_TASKS
 from subgraft.embeddings.methods.registry import METHODS
 from subgraft.interfaces.cli import parser
+from subgraft.modeling.families.heads import CLASS_ENDINGS
+from subgraft.training.understanding.registry import TASK_CLASSES
+from subgraft.training.understanding.task import LabelledTask
 
 ROOT = Path(__file__).resolve().parent.parent
 MADE_BY = "<!-- Written by docs/reference.py: change the code, then run it. -->\n"
@@ -234,11 +238,32 @@ def _parsers(
 
 
 def guide() -> str:
-    """The guide with its table of methods."""
-    header = "| name | start of a new token | source |\n|---|---|---|\n"
-    before, _, after = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8").partition(header)
-    rows = "".join(f"| `{method.name}` | {method.start} | {method.source} |\n" for method in METHODS.values())
-    return before + header + rows + after[after.index("\n\n") + 1 :]
+    """The guide with its tables of methods and tasks."""
+    page = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
+    methods = [(f"`{method.name}`", method.start, method.source) for method in METHODS.values()]
+    heads, lines = list[Sequence[str]](), list[Sequence[str]]()
+    for name, task in TASK_CLASSES.items():
+        spec = LABELLED_TASKS[name]
+        heads.append((f"`{name}`", f"`{CLASS_ENDINGS[task.head]}`", ", ".join(task.metrics)))
+        lines.append((f"`{name}`", spec.line, _json_of(task), spec.answer))
+    page = _with_rows(page, "name | start of a new token | source", methods)
+    page = _with_rows(page, "task | head of transformers | metrics", heads)
+    return _with_rows(page, "task | a line | JSON | prediction, and more in JSON", lines)
+
+
+def _json_of(task: type[LabelledTask]) -> str:
+    """The fields of an input in JSON."""
+    form = task.form
+    fields = ", ".join(f"`{name}`" for name in (*form.texts, form.several, *form.spans) if name)
+    return f"{fields}{' as [start, end]' if form.spans else ''}{', or a list `words`' if form.words else ''}"
+
+
+def _with_rows(page: str, header: str, rows: Iterable[Sequence[str]]) -> str:
+    """A page with other rows in the table with this header."""
+    before, line, after = re.split(rf"^( *\| {re.escape(header)} \|\n *\|[-|]+\|\n)", page, flags=re.MULTILINE)
+    indent = line[: line.index("|")]
+    table = "".join(f"{indent}| {' | '.join(row)} |\n" for row in rows)
+    return before + line + table + after[after.index("\n\n") + 1 :]
 
 
 PAGES = {"settings.md": settings, "commands.md": commands, "guide.md": guide}

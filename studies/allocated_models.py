@@ -38,8 +38,8 @@ import torch
 from declaration import declaration, made, vocabulary
 from finished_runs import FinishedRuns, exit_code
 from seeds import band
-from subgraft.config.allocation import Allocation
 from subgraft.config.corpora import Languages
+from subgraft.config.experiment.allocation import Allocation
 from subgraft.config.loading import load
 from subgraft.config.models import MBartSettings
 from subgraft.config.training import PretrainSettings, UniformTargets

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from finished_runs import exit_code
 from subgraft.base.errors import UserError
-from subgraft.config.allocation import Allocation
+from subgraft.config.experiment.allocation import Allocation
 from subgraft.config.loading import load
 from subgraft.data.sources.paths import find_file
 from subgraft.data.text import reading

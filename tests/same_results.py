@@ -47,8 +47,8 @@ from recorded_experiments import (
     write_inputs,
 )
 from subgraft.base.errors import SubgraftError, UserError
-from subgraft.config.allocation import Allocation
 from subgraft.config.experiment import Experiment
+from subgraft.config.experiment.allocation import Allocation
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
 from subgraft.experiments.allocation_session import AllocationPipeline, AllocationSession

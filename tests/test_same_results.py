@@ -13,7 +13,7 @@ from recorded_experiments import ALLOCATIONS, EXPERIMENTS, NETWORK, STAND_INS, w
 from subgraft.config.conditioning import VARIANTS
 from subgraft.config.experiment import Experiment
 from subgraft.config.models import ModelSettings
-from subgraft.config.tasks import TASKS
+from subgraft.data.tasks.registry import TASKS
 from subgraft.embeddings.methods.registry import METHODS
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.pipeline.stages.registry import STAGES

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.base.errors import UserError
-from subgraft.config.allocation import Allocation
+from subgraft.config.experiment.allocation import Allocation
 from subgraft.config.loading import load
 
 TEXTS = """\

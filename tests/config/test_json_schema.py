@@ -10,8 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from subgraft.config.allocation import Allocation
 from subgraft.config.experiment import Experiment
+from subgraft.config.experiment.allocation import Allocation
 from subgraft.config.experiment.json_schema import descriptions, json_schema
 from subgraft.config.settings_base import groups_in
 from subgraft.config.yaml_tree import parse

@@ -9,10 +9,10 @@ import pytest
 from pydantic import Field, model_validator
 
 from subgraft.base.errors import UserError
-from subgraft.config.corpora import CorpusSource
 from subgraft.config.loading import load
 from subgraft.config.settings_base import Settings
 from subgraft.config.vocabularies import VocabularySettings
+from subgraft.data.corpora import CorpusSource
 
 
 class Constant(Settings):

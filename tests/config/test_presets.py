@@ -10,9 +10,9 @@ import pytest
 from subgraft.config.experiment import Experiment
 from subgraft.config.experiment.presets import PRESETS, preset, with_preset
 from subgraft.config.models import SETTINGS_OF_FAMILY
-from subgraft.config.tasks import TASKS
 from subgraft.config.yaml_tree import parse
-from subgraft.training.objectives.registry import reads_labels, task_objective
+from subgraft.data.tasks.registry import LABELLED_TASKS, TASKS
+from subgraft.training.objectives.registry import task_objective
 
 SETTINGS: dict[str, Any] = {
     "name": "one-of-each",
@@ -66,7 +66,7 @@ def test_every_value_of_a_preset_arrives(name: str) -> None:
 def test_every_value_of_a_task_arrives_over_every_preset() -> None:
     for task, facts in TASKS.items():
         changes: dict[str, Any] = {"corpora": SETTINGS["corpora"] | {"law": QUESTIONS}} if facts.of_questions else {}
-        if task_objective(task).continues or reads_labels(task):
+        if task_objective(task).continues or task in LABELLED_TASKS:
             changes = CONTINUED
         for name in PRESETS:
             filled = values(experiment(task=task, preset=name, **changes))

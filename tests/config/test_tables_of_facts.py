@@ -10,12 +10,12 @@ import pytest
 
 from subgraft.config.experiment.comparison import Comparison
 from subgraft.config.experiment.presets import PRESETS, preset, with_preset
-from subgraft.config.tasks import TASKS, TaskName, tasks_with
 from subgraft.config.training import TrainingSettings
+from subgraft.data.tasks.registry import LABELLED_TASKS, TASKS, TaskName, tasks_with
 from subgraft.embeddings.methods.method import StartName
 from subgraft.embeddings.methods.registry import METHODS, method_spec, names_with
 from subgraft.evaluation.metrics.scores import METRICS
-from subgraft.training.objectives.registry import reads_labels, task_objective
+from subgraft.training.objectives.registry import task_objective
 
 
 def test_names_of_methods_in_types_are_those_of_the_table() -> None:
@@ -46,7 +46,7 @@ def test_tasks_are_those_that_a_configuration_can_name() -> None:
     assert get_args(TaskName) == tuple(TASKS)
     assert tasks_with("of_questions") == ["question-generation"] and tasks_with("two_languages") == ["translation"]
     assert all(set(facts.metrics) <= set(METRICS) for facts in TASKS.values())
-    by_bits = {name for name, facts in TASKS.items() if not (facts.metrics or reads_labels(name))}
+    by_bits = {name for name, facts in TASKS.items() if not (facts.metrics or name in LABELLED_TASKS)}
     with_source = [name for name in TASKS if task_objective(name).source]
     assert with_source == ["class-conditional", "text-conditional", "feature-conditional"]
     assert by_bits == {"continuation", "chat", *with_source}

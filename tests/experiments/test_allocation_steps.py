@@ -11,7 +11,7 @@ import sentencepiece
 
 from scripts import SCRIPTS, text_in
 from subgraft.base.errors import UserError
-from subgraft.config.allocation import Allocation
+from subgraft.config.experiment.allocation import Allocation
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
 from subgraft.evaluation.reporting.table import MainTable

@@ -13,7 +13,7 @@ import pytest
 import allocated_models as study
 import declaration
 from scripts import SCRIPTS, text_in
-from subgraft.config.allocation import Allocation
+from subgraft.config.experiment.allocation import Allocation
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
 from subgraft.experiments.allocation_session import ALLOCATED, JOINT, AllocationPipeline

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import ceiling
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.corpora import Cleaning, Languages
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.transplanting.transplant import Method, transplant

@@ -13,10 +13,11 @@ from sklearn.datasets import load_digits
 from digits import IMAGES, in_words, write
 from image_features import write as write_features
 from subgraft.base.errors import UserError
-from subgraft.config.corpora import CorpusSource, Languages
+from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.source_files import FeatureFiles
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.registry import resolve
 from subgraft.data.text.features import Features
 from subgraft.experiments.pipeline import Pipeline

@@ -7,6 +7,7 @@ Prints the names of those that work, one a line.
 
 from __future__ import annotations
 
+import json
 import sys
 import traceback
 from pathlib import Path
@@ -17,12 +18,14 @@ import pytest
 import torch
 from transformers import HeliumForCausalLM, SmolLM3ForCausalLM
 
+from labelled import ENGLISH
 from sourced import language_model, settings, some_features
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.config.loading import load
 from subgraft.config.training import TrainingSettings
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
 from subgraft.embeddings.generators.generator import Generator
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
@@ -35,8 +38,11 @@ from subgraft.modeling.families import count_parameters
 from subgraft.modeling.sides import side
 from subgraft.training.objectives.compute.interface import Request
 from subgraft.training.objectives.compute.mixture import objectives_of
+from subgraft.training.objectives.labelled import LabelledSettings
 from subgraft.training.objectives.registry import OBJECTIVES
-from toys import english, fitted_tokenizer, german, mbart, multilingual_tokenizer
+from subgraft.training.understanding.objective import with_task_head
+from subgraft.training.understanding.predictor import Predictor
+from toys import bert, cased_tokenizer, english, fitted_tokenizer, german, mbart, multilingual_tokenizer
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 
@@ -133,8 +139,26 @@ def task(folder: Path) -> None:
     assert experiment.evaluation.max_length_ratio == 1.5 and experiment.cleaning.max_ratio is None
 
 
+def task_of_labels(folder: Path) -> None:
+    """A configuration may name the task; its files are recognised and learnt, and its model predicts."""
+    for split, start in (("train", 0), ("dev", 20), ("test", 30)):
+        topics = [["animals", "plants"][: 1 + number % 2] for number in range(20)]
+        lines = [{"body": text, "subjects": two} for text, two in zip(english(20, start), topics, strict=True)]
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    source = {"labelled": {"folder": str(folder), "text": "body", "topics": "subjects"}}
+    changes = ["task=topics", f"corpora.polarity={json.dumps(source)}", "labels={metrics: [F1 loose]}"]
+    learnt = load(CONFIGS / "polarity.yaml", Experiment, changes).finetuned_on
+    assert isinstance(learnt, LabelledSettings)
+    corpus = build(CorpusSource.model_validate(source), ENGLISH, Cleaning(), folder / "corpus")
+    bundle = Bundle(bert(), cased_tokenizer(), cased_tokenizer())
+    predictor = Predictor(with_task_head(bundle, learnt, corpus, seed=3))
+    assert (predictor.name, predictor.labels) == ("topics", ("animals", "plants"))
+    (prediction,) = predictor.predict(["a text"])
+    assert prediction.facts["probabilities"].keys() == {"animals", "plants"}
+
+
 if __name__ == "__main__":
-    for extension in (initialiser, metric, family, objective, conditioning, task):
+    for extension in (initialiser, metric, family, objective, conditioning, task, task_of_labels):
         place = Path(sys.argv[1]) / extension.__name__
         place.mkdir()
         try:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.settings_base import SideName
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.encoder_only import BERT2BERT

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from torch import nn
 
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.training import FinetuneSettings
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.synthetic_pairs import write_pairs
 from subgraft.data.text.corpus import Corpus

@@ -11,9 +11,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings, RareTokenSettings
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
 from subgraft.embeddings.initialisers.new_rows import save_matrices
 from subgraft.embeddings.transplanting.transplant import Method, transplant

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -27,8 +27,6 @@ class SanSettings(Settings):
     steps: Annotated[int, Field(ge=1, le=100)] = 5
     step_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
 
-    tasks: ClassVar[tuple[str, ...]] = ("pair-classification",)
-
     def parameters(self, width: int, labels: int) -> int:
         """Parameters on states of this width."""
         return width + width**2 + 2 * _GRU_GATES * width * (width + 1) + labels * (4 * width + 1)
@@ -47,11 +45,6 @@ class BilstmSettings(Settings):
     kind: Literal["bilstm"] = "bilstm"
     width: Annotated[int, Field(ge=1, le=MAX_WIDTH)] = 768
     concatenated_layers: Annotated[int, Field(ge=1, le=1000)] = 4
-
-    tasks: ClassVar[tuple[str, ...]] = (
-        *("classification", "pair-classification", "regression", "tagging", "relation-classification"),
-        "entity-typing",
-    )
 
     def parameters(self, width: int, labels: int) -> int:
         """Parameters on states of this width."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subgraft.base.errors import UserError
-from subgraft.config.allocation import Allocation
 from subgraft.config.corpora import Languages
+from subgraft.config.experiment.allocation import Allocation
 from subgraft.data.sources.registry import resolve
 from subgraft.data.text.languages import code_token
 from subgraft.evaluation.reporting.table import MainTable

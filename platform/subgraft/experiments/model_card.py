@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from subgraft.config.tasks import TASKS
 from subgraft.data.sources.catalogue import licences
+from subgraft.data.tasks.registry import LABELLED_TASKS, TASKS
 from subgraft.evaluation.reporting.model_use import use_of
 from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed
 from subgraft.evaluation.reporting.table import table, table_markdown
@@ -27,7 +27,6 @@ from subgraft.orchestration.tracking.promotion import DECODING, ON_DEV, SELECTED
 from subgraft.pipeline.stages.corpora import CorpusStage, TextStage
 from subgraft.pipeline.stages.models import CheckpointStage
 from subgraft.pipeline.stages.vocabularies import AdaptedVocabularyStage, VocabularyStage
-from subgraft.training.objectives.registry import reads_labels
 from subgraft.training.progress import SelectedWeights
 
 
@@ -136,7 +135,7 @@ class SelectedModel:
         yield f"of {trained} finetuned models the best by dev {self.weights.score}. The test set was not used for this."
         yield "The licences of the data, below, decide which licence the model can have.\n"
         yield "```sh"
-        predicts = reads_labels(experiment.task)
+        predicts = experiment.task in LABELLED_TASKS
         yield use_of("DIRECTORY", f"{pair.source}-{pair.target}", predicts=predicts, file=True).command
         yield "```\n"
 

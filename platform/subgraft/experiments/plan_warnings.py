@@ -8,11 +8,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subgraft.config.entities import ENTITY_TOKEN, HEAD_TOKEN, TAIL_TOKEN
 from subgraft.config.settings_base import SideName
 from subgraft.data.sources.paths import find
 from subgraft.data.sources.registry import resolve
 from subgraft.data.tasks.question_generation import pairing
+from subgraft.data.tasks.registry import LABELLED_TASKS
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.fields import text_places
 from subgraft.embeddings.methods.registry import method_spec
@@ -191,18 +191,17 @@ def frozen_random_rows(experiment: Comparison) -> list[str]:
     ]
 
 
-# A vocabulary learnt for a model that reads entities has tokens that mark them; an imported one may not.
-_MARKER_TOKENS = {"relation-classification": (HEAD_TOKEN, TAIL_TOKEN), "entity-typing": (ENTITY_TOKEN,)}
-
-
 def characters_for_marks(experiment: Comparison, base: Path) -> list[str]:
-    """A line if the imported vocabulary lacks tokens by which the task marks entities."""
-    path, markers = experiment.upstream.vocabulary_path, _MARKER_TOKENS.get(experiment.task, ())
-    if path is None or not experiment.model.reads_entities or not markers:
+    """A line if the imported vocabulary lacks tokens by which the task marks entities.
+
+    One learnt for a model that reads entities has them.
+    """
+    path, task = experiment.upstream.vocabulary_path, LABELLED_TASKS.get(experiment.task)
+    if path is None or not experiment.model.reads_entities or task is None:
         return []
     tokenizer = Tokenizer.load(find(path, base))
     special = {tokenizer.pieces[token] for token in tokenizer.special_ids}
-    if not (missing := [token for token in markers if token not in special]):
+    if not (missing := [token for token in task.marks if token not in special]):
         return []
     return [
         f"upstream.vocabulary_path: {path} has no special token {' or '.join(missing)}, so that systems with this "

@@ -136,13 +136,13 @@ def require_labels(source: ResolvedSource, learnt: LabelledSettings | LabelledPa
             message, where=where, hint=f"Write `task: {source.settings.task}`, or name the columns of {task}."
         )
     if learnt.labels != LabelSettings() and source.on_disk:
-        from subgraft.training.understanding.registry import LABELLED_TASKS
+        from subgraft.training.understanding.registry import TASK_CLASSES
 
         fields = [(column, field) for column, field in enumerate(source.fields) if field.has_classes]
         classes = {
             name for cells in source.read("train") for column, field in fields for name in field.classes(cells[column])
         }
-        LABELLED_TASKS[task].of_model(sorted(classes), {}).judged_by(learnt.labels, where)
+        TASK_CLASSES[task].of_model(sorted(classes), {}).judged_by(learnt.labels, where)
 
 
 def require_libraries(experiment: Experiment) -> None:
@@ -232,10 +232,10 @@ def require_head(experiment: Experiment, config: Mapping[str, Any], where: str) 
     objective = experiment.finetuned_on
     if isinstance(objective, LabelledSettings | LabelledPairsSettings):
         from subgraft.modeling.heads import require_body_for, require_head_class
-        from subgraft.training.understanding.registry import LABELLED_TASKS
+        from subgraft.training.understanding.registry import TASK_CLASSES
 
         try:
-            head = LABELLED_TASKS[objective.task].head
+            head = TASK_CLASSES[objective.task].head
             require_head_class(config, head)
             if head in ("sequence", "choice"):
                 _require_seen_text(experiment)

@@ -14,6 +14,7 @@ from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.redaction import redact
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
+from subgraft.data.tasks.registry import LABELLED_TASKS
 from subgraft.evaluation.reporting.model_use import use_of
 from subgraft.evaluation.reporting.table import MainTable
 from subgraft.experiments import plan_warnings
@@ -33,7 +34,6 @@ from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.model_registry import CANDIDATE, CHAMPION
 from subgraft.orchestration.tracking.tracker import Tracker
-from subgraft.training.objectives.registry import reads_labels
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -196,7 +196,7 @@ class Session:
         name, uri = self.model_name if registered else None, self.experiment.runtime.tracking_uri
         experiment = self.experiment
         commands = further_commands(
-            name, experiment.languages, tracker.name, uri, predicts=reads_labels(experiment.task)
+            name, experiment.languages, tracker.name, uri, predicts=experiment.task in LABELLED_TASKS
         )
         return Finished(MainTable.read(report).rich(), report / "report.html", commands)
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from subgraft.base.errors import UserError
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.corpora import Cleaning, Languages
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.catalogue import available, check, get
 from subgraft.data.sources.registry import resolve
 

@@ -12,9 +12,10 @@ import pytest
 from pydantic import ValidationError
 
 from subgraft.base.errors import UserError
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
+from subgraft.config.corpora import Cleaning, Languages
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
-from subgraft.data.tasks.question_generation import pairing
+from subgraft.data.tasks.question_generation import QuestionGenerationSettings, pairing
 from subgraft.data.text.corpus import Corpus
 
 ENGLISH = Languages(source="en", target="en")

@@ -10,7 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from subgraft.base.errors import UserError
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.corpora import Cleaning, Languages
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from safetensors.numpy import save_file
 
 from subgraft.base.errors import UserError
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.corpora import Cleaning, Languages
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 

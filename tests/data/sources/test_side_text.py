@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from subgraft.base.errors import UserError
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.settings_base import TextSide
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.side_text import named_sources, side_text
 

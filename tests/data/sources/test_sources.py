@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from subgraft.base.errors import UserError
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.source_files import UrlFile
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.file_sources import FileSource
 from subgraft.data.sources.registry import resolve

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from subgraft.base.errors import UserError
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
+from subgraft.config.corpora import Cleaning, Languages
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.registry import resolve
 from subgraft.data.sources.squad import Question
-from subgraft.data.tasks.question_generation import MarkedAnswer, require_marks
+from subgraft.data.tasks.question_generation import MarkedAnswer, QuestionGenerationSettings, require_marks
 from subgraft.subwords.vocabulary.learn import learn
 
 ENGLISH = Languages(source="en", target="en")

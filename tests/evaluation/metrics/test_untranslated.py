@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
-from subgraft.config.corpora import UNDETERMINED, Cleaning, CorpusSource, Languages
+from subgraft.config.corpora import UNDETERMINED, Cleaning, Languages
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.untranslated import LanguageIdentifier, copied_scores, copying

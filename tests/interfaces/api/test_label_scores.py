@@ -15,13 +15,13 @@ from subgraft.interfaces.api.label_scores import evaluate_labels
 from subgraft.interfaces.cli import main
 from subgraft.training.understanding.inputs import TextEncoder
 from subgraft.training.understanding.objective import head_outputs
-from subgraft.training.understanding.registry import LABELLED_TASKS
+from subgraft.training.understanding.registry import TASK_CLASSES
 
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_the_scores_are_those_of_an_evaluation(name: str, tmp_path: Path) -> None:
     corpus = labelled_corpus(name, tmp_path)
-    task, bundle = LABELLED_TASKS[name].of(corpus), headed_bundle(name, corpus)
+    task, bundle = TASK_CLASSES[name].of(corpus), headed_bundle(name, corpus)
     bundle.save(tmp_path / "model")
     encoder = TextEncoder.of(bundle, ENGLISH)
     split = task.split(corpus, "test", encoder)

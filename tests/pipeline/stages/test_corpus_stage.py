@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.runtime import Runtime
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.registry import resolve
 from subgraft.data.text.corpus import Corpus
 from subgraft.orchestration.store.events import EventLog, StageContext

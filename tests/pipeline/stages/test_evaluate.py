@@ -11,9 +11,10 @@ import pytest
 from safetensors.numpy import load_file
 
 import toys
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.runtime import Runtime
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
 from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.modeling.bundle import Bundle

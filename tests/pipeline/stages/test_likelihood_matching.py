@@ -11,9 +11,10 @@ import torch
 
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
 from subgraft.base.errors import UserError
-from subgraft.config.corpora import Cleaning, CorpusSource
+from subgraft.config.corpora import Cleaning
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.fields import pair_fields

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.initialisers import StaticEmbeddingSettings
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.initialisers.static_embeddings import StaticEmbeddings, train_static

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from subgraft.base.errors import UserError
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.runtime import Runtime
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.orchestration.store.events import EventLog, StageContext

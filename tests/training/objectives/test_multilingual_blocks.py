@@ -12,8 +12,9 @@ import pytest
 import torch
 from transformers import MBartForConditionalGeneration
 
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.training import TrainingSettings
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle

@@ -19,7 +19,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.embedding_view import IGNORED
 from subgraft.training.understanding.inputs import LabelledBatch, TextEncoder, model_inputs
 from subgraft.training.understanding.objective import head_outputs
-from subgraft.training.understanding.registry import LABELLED_TASKS
+from subgraft.training.understanding.registry import TASK_CLASSES
 from subgraft.training.understanding.spans import SpanExtraction
 from subgraft.training.understanding.tags import Tagging
 from subgraft.training.understanding.task import LabelledTask
@@ -50,7 +50,7 @@ def batch_of(task: LabelledTask, corpus: Corpus, bundle: Bundle, count: int = 8)
 @pytest.mark.parametrize("name", ["classification", "pair-classification", "regression", "entity-typing", "tagging"])
 def test_the_loss_is_that_of_transformers_with_labels(name: str, model: str, tmp_path: Path) -> None:
     corpus = labelled_corpus(name, tmp_path)
-    task = LABELLED_TASKS[name].of(corpus)
+    task = TASK_CLASSES[name].of(corpus)
     bundle = headed(task, model)
     batch = batch_of(task, corpus, bundle)
     with torch.no_grad():
@@ -79,7 +79,7 @@ def test_the_loss_of_spans_is_that_of_transformers(tmp_path: Path) -> None:
 
 def test_the_loss_of_choices_is_that_of_transformers(tmp_path: Path) -> None:
     corpus = labelled_corpus("multiple-choice", tmp_path)
-    task = LABELLED_TASKS["multiple-choice"].of(corpus)
+    task = TASK_CLASSES["multiple-choice"].of(corpus)
     bundle = headed(task)
     batch = batch_of(task, corpus, bundle)
     inputs = {name: each.reshape(8, 3, -1) for name, each in model_inputs(bundle.model, batch).items()}
@@ -91,7 +91,7 @@ def test_the_loss_of_choices_is_that_of_transformers(tmp_path: Path) -> None:
 
 def test_the_loss_of_ranking_is_a_softmax_over_the_candidates_of_a_query(tmp_path: Path) -> None:
     corpus = labelled_corpus("ranking", tmp_path)
-    task = LABELLED_TASKS["ranking"].of(corpus)
+    task = TASK_CLASSES["ranking"].of(corpus)
     bundle = headed(task)
     batch = batch_of(task, corpus, bundle)
     assert len(set(batch.rows.tolist())) > 1, "queries have different numbers of candidates"
@@ -110,7 +110,7 @@ def test_the_loss_of_ranking_is_a_softmax_over_the_candidates_of_a_query(tmp_pat
 @pytest.mark.parametrize("name", RECORDS)
 def test_every_task_predicts_and_scores_with_every_kind_of_model(name: str, model: str, tmp_path: Path) -> None:
     corpus = labelled_corpus(name, tmp_path)
-    task = LABELLED_TASKS[name].of(corpus)
+    task = TASK_CLASSES[name].of(corpus)
     bundle = headed(task, model)
     encoder = TextEncoder.of(bundle, ENGLISH)
     split = task.split(corpus, "test", encoder)

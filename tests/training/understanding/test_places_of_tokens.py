@@ -15,7 +15,8 @@ from transformers import AutoTokenizer
 
 import published
 from labelled import ENGLISH, labelled_corpus
-from subgraft.config.corpora import Cleaning, CorpusSource
+from subgraft.config.corpora import Cleaning
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
@@ -23,7 +24,7 @@ from subgraft.modeling.families import InputLayout
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.understanding.inputs import TextEncoder
-from subgraft.training.understanding.registry import LABELLED_TASKS
+from subgraft.training.understanding.registry import TASK_CLASSES
 from subgraft.training.understanding.sequences import insert_marks
 from subgraft.training.understanding.spans import SpanExtraction
 from subgraft.training.understanding.tags import Tagging
@@ -256,9 +257,9 @@ def test_marks_are_characters_that_the_vocabulary_spells(name: str, tmp_path: Pa
     plain = learn(english(200), kind="wordpiece", size=90, like=None)
     assert "@" not in plain.pieces, "the text that it was learnt on has none"
     known = learn([*english(200), "| ~ |"] * 2, kind="wordpiece", size=110)
-    split = LABELLED_TASKS[name].of(corpus).split(corpus, "test", encoder_of(known))
+    split = TASK_CLASSES[name].of(corpus).split(corpus, "test", encoder_of(known))
     assert all(known.special["unk"] not in example.rows[0].tokens for example in split.examples)
     marks = {tuple(known.encode_batch([mark])[0]) for mark in "|~"}
     assert any(set(mark) <= set(split.examples[0].rows[0].tokens.tolist()) for mark in marks)
     assert "@" in split.texts[0] or "*" in split.texts[0], "reports show the usual marks"
-    LABELLED_TASKS[name].of(corpus).split(corpus, "test", encoder_of(tokenizer))
+    TASK_CLASSES[name].of(corpus).split(corpus, "test", encoder_of(tokenizer))

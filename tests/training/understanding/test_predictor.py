@@ -17,7 +17,7 @@ from subgraft.modeling.families.heads import TASK_ENTRY
 from subgraft.training.understanding.inputs import TextEncoder
 from subgraft.training.understanding.objective import head_outputs
 from subgraft.training.understanding.predictor import Predictor
-from subgraft.training.understanding.registry import LABELLED_TASKS
+from subgraft.training.understanding.registry import TASK_CLASSES
 from subgraft.training.understanding.spans import NO_ANSWER
 from toys import bert, cased_tokenizer
 
@@ -40,7 +40,7 @@ def records_of(name: str, folder: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", RECORDS)
 def test_a_directory_alone_predicts_what_an_evaluation_does(name: str, tmp_path: Path) -> None:
     corpus = labelled_corpus(name, tmp_path)
-    task = LABELLED_TASKS[name].of(corpus)
+    task = TASK_CLASSES[name].of(corpus)
     bundle = headed_bundle(name, corpus)
     encoder = TextEncoder.of(bundle, ENGLISH)
     split = task.split(corpus, "test", encoder)
@@ -137,7 +137,7 @@ def test_a_model_without_a_head_is_refused() -> None:
     ],
 )
 def test_inputs_have_several_forms(task: str, value: Any, expected: Any) -> None:
-    assert LABELLED_TASKS[task].form.of_value(value, "") == expected
+    assert TASK_CLASSES[task].form.of_value(value, "") == expected
 
 
 @pytest.mark.parametrize(
@@ -160,5 +160,5 @@ def test_inputs_have_several_forms(task: str, value: Any, expected: Any) -> None
 )
 def test_other_values_are_refused_with_their_place(task: str, value: Any, message: str) -> None:
     with pytest.raises(UserError, match=message) as refused:
-        LABELLED_TASKS[task].form.of_value(value, "input 7")
+        TASK_CLASSES[task].form.of_value(value, "input 7")
     assert refused.value.where == "input 7"

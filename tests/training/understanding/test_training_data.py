@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from labelled import ENGLISH, RECORDS, labelled_corpus
-from subgraft.config.corpora import Cleaning, CorpusSource
+from subgraft.config.corpora import Cleaning
 from subgraft.config.training import FinetuneSettings
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from subgraft.config.conditioning import ReadingSettings
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
+from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.directions import Direction
 from subgraft.config.evaluation import EvaluationSettings, IntrinsicSettings
 from subgraft.config.experiment.domains import DownstreamSettings, UpstreamSettings
@@ -18,9 +18,11 @@ from subgraft.config.models import ModelSettings
 from subgraft.config.runtime import Runtime
 from subgraft.config.settings_base import Seed, Settings, SideName, VocabularyMode
 from subgraft.config.synthetic import BackTranslationSettings, CopiedTextSettings, UnsupervisedSettings
-from subgraft.config.tasks import TASKS, TaskName
 from subgraft.config.training import EmbeddingWarmupSettings, FinetuneSettings, PretrainSettings, TrainingSettings
 from subgraft.config.vocabularies import JointVocabularySettings
+from subgraft.data.corpora import CorpusSource
+from subgraft.data.tasks.question_generation import QuestionGenerationSettings
+from subgraft.data.tasks.registry import LABELLED_TASKS, TASKS, TaskName
 from subgraft.embeddings.methods.method import AnyGeneratorStage, LearningStage, MethodSpec, StartName
 from subgraft.embeddings.methods.registry import METHODS, MethodGroups, method_spec
 from subgraft.training.objectives.conversations import ChatSettings, ConversationSettings
@@ -154,12 +156,11 @@ class Comparison(MethodGroups, ModelsAndData):
         return self._labelled_by(further.task, further.corpus, further.labels)
 
     def _labelled_by(self, task: TaskName, corpus: str, labels: LabelSettings) -> TaskObjectiveSettings:
-        """How the labels of a task are learnt; a regression has one text or two, depending on its corpus."""
-        learnt, source = task_objective(task).model_copy(update={"labels": labels}), self.corpora.get(corpus)
+        """How the labels of a task are learnt; its corpus may decide whether it has pairs of texts."""
+        spec, source = LABELLED_TASKS[task], self.corpora.get(corpus)
         examples = source.labelled if source is not None else None
-        if task == "regression" and examples is not None and examples.text_pair is None:
-            return LabelledSettings(task="regression", labels=labels)
-        return learnt
+        two = spec.pairs if examples is None else spec.has_pairs(examples)
+        return (LabelledPairsSettings if two else LabelledSettings)(task=task, labels=labels)
 
     @property
     def pretrains(self) -> bool:

@@ -12,7 +12,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from subgraft.config.directions import FILLED_BY_DIRECTIONS
 from subgraft.config.experiment.presets import PRESETS, preset
 from subgraft.config.settings_base import groups_in
-from subgraft.config.tasks import TASKS
+from subgraft.data.tasks.registry import TASKS
 
 if TYPE_CHECKING:
     from pydantic_core import core_schema

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from subgraft.config.settings_base import Settings
-from subgraft.config.tasks import TaskName
 from subgraft.config.training import FinetuneSettings, ModelTrainingSettings
+from subgraft.data.tasks.registry import TaskName
 from subgraft.training.objectives.labelled import LabelSettings
 
 # Where a system's multi-task training ends: its model is evaluated, or finetuned on the experiment's task first.

@@ -14,8 +14,9 @@ from pathlib import Path
 from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
 from subgraft.base.unfinished import unfinished_folder
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages, SourceKind
+from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.settings_base import Split
+from subgraft.data.corpora import CorpusSource, SourceKind
 from subgraft.data.sources.corpus_builder import Progress, build, require_empty
 from subgraft.data.sources.file_sources import GENERATED_COUNTS, GENERATED_DOMAINS, GENERATED_LANGUAGES
 from subgraft.data.sources.folders import Folder, recognise_folder

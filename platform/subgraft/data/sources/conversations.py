@@ -10,8 +10,8 @@ from typing import Any
 
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
-from subgraft.config.corpora import ConversationFiles
 from subgraft.config.settings_base import Split
+from subgraft.data.corpora import ConversationFiles
 from subgraft.data.sources.resolved_corpus import FilesSource, PairFilesSource, ResolvedSource
 from subgraft.data.text import reading
 from subgraft.data.text.fields import CONVERSATION, Field, Sides, json_cell

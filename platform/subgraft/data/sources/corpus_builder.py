@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from subgraft.base.errors import UserError
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.settings_base import Split
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources import registry as sources
 from subgraft.data.sources.file_sources import TogetherSource
 from subgraft.data.sources.known_classes import drop_lines, limit_to_classes, require_classes

@@ -11,9 +11,10 @@ from typing import Any, TypeVar, cast
 
 from subgraft.base import json_io
 from subgraft.base.errors import ArgumentError, UserError
-from subgraft.config.corpora import UNDETERMINED, CorpusSource
+from subgraft.config.corpora import UNDETERMINED
 from subgraft.config.settings_base import Split
 from subgraft.config.source_files import PlainTexts, RecordField, RecordFiles, VerseFiles
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.paths import SPLITS, plain_or_zipped, split_file
 from subgraft.data.sources.verses import VERSE_LINE
 from subgraft.data.text import reading

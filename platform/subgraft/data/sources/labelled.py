@@ -14,13 +14,13 @@ import numpy as np
 from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
 from subgraft.config.corpora import Languages
-from subgraft.config.labelled_files import LabelledFiles
 from subgraft.config.settings_base import Split
 from subgraft.data.sources.known_classes import require_classes
-from subgraft.data.sources.labelled_examples import choice_count, examples, labelled_fields
+from subgraft.data.sources.labelled_files import ROLES, LabelledFiles
 from subgraft.data.sources.labelled_rows import class_files, rows
 from subgraft.data.sources.paths import SPLITS, find, find_file, split_file
 from subgraft.data.sources.resolved_corpus import SplitFilesSource
+from subgraft.data.tasks.labelled import LabelledRow, Row, UnlearnableError
 from subgraft.data.text.cleaning import dropped_in_words
 from subgraft.data.text.fields import Sides
 
@@ -35,8 +35,7 @@ def resolve(settings: LabelledFiles, languages: Languages, base: Path, limit: Ma
             hint = "Give labelled.format, such as tsv or jsonl."
             raise UserError("the name does not show the format of the file", where=str(path), hint=hint)
     first = next(iter(files.values()))
-    choices = choice_count(settings, rows(first, settings)) if settings.columns("choices") else 0
-    return LabelledSource(labelled_fields(settings, languages, choices), limit, files, settings)
+    return LabelledSource(settings.spec.all_fields(settings, languages, rows(first, settings)), limit, files, settings)
 
 
 def _locate_files(settings: LabelledFiles, base: Path) -> dict[Split, Path]:
@@ -117,7 +116,7 @@ class LabelledSource(SplitFilesSource):
         return contents
 
     def _examples(self, path: Path, counts: Counter[str]) -> Iterator[tuple[int, Sides]]:
-        return examples(rows(path, self.settings), self.settings, len(self.fields), counts)
+        return _examples_of(rows(path, self.settings), self.settings, len(self.fields), counts)
 
     def _segments(self, split: Split) -> Iterator[Sides]:
         counts = Counter[str]()
@@ -177,6 +176,35 @@ class LabelledSource(SplitFilesSource):
             for index, seen in classes.items():
                 require_classes(self.fields[index], seen, where)
         return count
+
+
+def _examples_of(
+    rows: Iterable[Row], settings: LabelledFiles, cells_of_example: int, counts: Counter[str]
+) -> Iterator[tuple[int, Sides]]:
+    """The examples of rows, each with the number of its group; `counts` receives those left out, by reason.
+
+    An example with another number of cells has more or fewer choices than the first one, and is left out too.
+    """
+    task, columns = settings.spec, {role: settings.columns(role) for role in ROLES}  # looked up once, not for every row
+    grouping = task.grouping() if task.grouping else None
+    group, previous = -1, None
+    for row in rows:
+        try:
+            parsed = tuple(task.examples(LabelledRow(row, settings, columns, counts)))
+        except UnlearnableError as reason:
+            counts[str(reason)] += 1
+            continue
+        if any(len(cells) != cells_of_example for cells in parsed):
+            counts["other_choices"] += 1
+            continue
+        key = row.group
+        if grouping is not None:
+            grouped = [grouping(cells, row.where) for cells in parsed]
+            parsed, key = tuple(cells for cells, _ in grouped), row.group or grouped[0][1]
+        group += key is None or key != previous
+        previous = key
+        for cells in parsed:
+            yield group, cells
 
 
 @dataclass(frozen=True)

@@ -5,38 +5,18 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
-from subgraft.config.labelled_files import LabelledFiles
 from subgraft.data.sources import squad
-from subgraft.data.sources.records import cell_of
+from subgraft.data.sources.labelled_files import LabelledFiles
+from subgraft.data.tasks.labelled import Row
 from subgraft.data.text import reading
 
 # Between columns of CoNLL without tabs. Other spaces, such as the no-break space of `10\u00a0000`, are part of a word.
 _SPACES = re.compile(" +")
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of a labelled file.
-
-    Attributes:
-        columns: Its columns, by name or by number from 1.
-        where: Its location, for messages.
-        group: The group that must stay within one split, if any.
-    """
-
-    columns: Mapping[Any, Any]
-    where: str
-    group: str | None = None
-
-    def __getitem__(self, column: int | str) -> Any:
-        return cell_of(self.columns, column, self.where)
 
 
 def rows(path: Path, settings: LabelledFiles) -> Iterator[Row]:

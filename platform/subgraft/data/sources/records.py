@@ -15,13 +15,11 @@ from subgraft.config.settings_base import Split
 from subgraft.config.source_files import ColumnFiles, RecordFiles
 from subgraft.data.sources.resolved_corpus import PairFilesSource, SplitFilesSource
 from subgraft.data.text import reading
-from subgraft.data.text.fields import Field, Place, Sides, json_cell, span_bounds
+from subgraft.data.text.fields import Field, Place, Sides, cell_of, json_cell, label_of, span_bounds, text_of
 from subgraft.data.text.tensors import row_count
 
 # By name in JSON, by number in tab-separated lines.
 Columns = Mapping[Any, Any]
-# Labels and names of documents are stored one per line or cell, so they must not contain these characters.
-_BREAKS = frozenset("\t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
 
 
 def _rows(path: Path, *, named: bool) -> Iterator[tuple[Columns, str]]:
@@ -143,26 +141,6 @@ class RecordsSource(SplitFilesSource):
         return [field for field in self.fields if field.kind == kind]
 
 
-def cell_of(columns: Columns, column: int | str, where: str) -> Any:
-    """The value in a column of a line. Raises UserError where there is none."""
-    if column not in columns:
-        what = f"no field '{column}'" if isinstance(column, str) else f"no column {column}"
-        has = ", ".join(map(str, columns)) if isinstance(column, str) else f"{len(columns)} columns"
-        raise UserError(what, where=where, hint=f"The line has: {has or 'none':.500}.")
-    return columns[column]
-
-
-def label_of(value: object, what: str, where: str) -> str:
-    """The text of a label. Raises UserError for other values, and for text that cannot be stored as a single line."""
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise UserError(f"{what} is neither a text nor a whole number", where=where)
-    text = str(value)
-    if not text.strip() or text != text.strip() or not _BREAKS.isdisjoint(text):
-        what = f"{what} is empty, begins or ends with a space, or contains a tab or a line break"
-        raise UserError(what, where=where, hint=f"Found: {text[:40]!r}.")
-    return text
-
-
 def _span_cell(value: object, text: str, name: str, where: str) -> str:
     """The bounds of a span in the stored text, which has no outer white space."""
     start, end = span_bounds(value, name, where)
@@ -238,15 +216,3 @@ class ColumnsSource(PairFilesSource):
         if count == 0:
             raise UserError("an empty corpus", where=str(self.files[split]))
         return count
-
-
-def text_of(value: object, name: int | str, where: str) -> str:
-    """The text of a field. Raises UserError for other values; a conversation gets its own message."""
-    if isinstance(value, str):
-        return value
-    turns = value if isinstance(value, list) else [value]
-    if any(isinstance(turn, dict) and "role" in turn for turn in turns):
-        what = f"the field '{name}' contains a conversation, not a text"
-        hint = "Write `task: chat` and the corpus as `conversations: {folder: …}`, or give texts in fields."
-        raise UserError(what, where=where, hint=hint)
-    raise UserError(f"the field '{name}' contains no text", where=where)

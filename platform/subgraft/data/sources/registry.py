@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.base.errors import UserError
-from subgraft.config.corpora import ConversationFiles, CorpusSource, Languages, SourceKind
+from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import Split
 from subgraft.config.source_files import PlainTexts
+from subgraft.data.corpora import ConversationFiles, CorpusSource, SourceKind
 from subgraft.data.sources import download, labelled
 from subgraft.data.sources.conversations import ConversationsSource, PairsAsConversations, conversation_fields
 from subgraft.data.sources.file_sources import (

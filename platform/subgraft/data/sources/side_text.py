@@ -10,8 +10,9 @@ from itertools import chain
 from pathlib import Path
 
 from subgraft.base.errors import UserError
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.settings_base import TextSide
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import Progress, report_progress
 from subgraft.data.sources.paths import find
 from subgraft.data.sources.registry import resolve

@@ -1,1 +1,1 @@
-"""Downstream tasks whose corpus is more than two parallel texts, and how a task turns it into pairs."""
+"""Downstream tasks: what each declares for settings and plans, and how its files become pairs or labelled examples."""

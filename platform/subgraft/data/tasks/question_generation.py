@@ -5,12 +5,40 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
 
 from subgraft.base.errors import UserError
-from subgraft.config.corpora import QuestionGenerationSettings
+from subgraft.config.settings_base import Count, Settings
 from subgraft.data.sources.squad import Pairing, Question
+from subgraft.data.tasks.task import ANY_LENGTH, TEXT_METRICS, TaskSpec
 from subgraft.data.text.sentences import sentence_limits, word_limits
-from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+QUESTION_GENERATION = TaskSpec(
+    name="question-generation",
+    called="Question-generation",
+    hub_tag="text2text-generation",
+    metrics=TEXT_METRICS,
+    of_questions=True,
+    # A question is shorter than its passage; longer outputs only repeat themselves.
+    defaults={"cleaning": ANY_LENGTH, "evaluation": {"max_length_ratio": 1.0}},
+)
+
+
+class QuestionGenerationSettings(Settings):
+    """The model's input to generate a question: a passage with the answer marked.
+
+    window: characters of the passage around the answer, without marks.
+    marks: the text before and after the answer; the encoder's vocabulary must spell it.
+    """
+
+    window: Count = 600
+    marks: tuple[Annotated[str, Field(pattern=r"^\S+$")], Annotated[str, Field(pattern=r"^\S+$")]] = ('"-', '-"')
 
 
 @dataclass(frozen=True)

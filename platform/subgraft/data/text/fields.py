@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -23,6 +23,8 @@ Kind: TypeAlias = FieldKind | Literal["conversation", "annotation"]
 QUERY = "query-id"
 # Annotations that are lists of classes: a tag for each word, and the types of an entity.
 TAGS, LABELS = "tags", "labels"
+# Labels and names of documents are stored one per line or cell, so they must not contain these characters.
+_BREAKS = frozenset("\t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,38 @@ class Field:
     def classes(self, cell: str) -> tuple[str, ...]:
         """The classes in a cell of such a field."""
         return tuple(json.loads(cell)) if self.kind == ANNOTATION else (cell,)
+
+
+def cell_of(columns: Mapping[Any, Any], column: int | str, where: str) -> Any:
+    """The value in a column of a line. Raises UserError where there is none."""
+    if column not in columns:
+        what = f"no field '{column}'" if isinstance(column, str) else f"no column {column}"
+        has = ", ".join(map(str, columns)) if isinstance(column, str) else f"{len(columns)} columns"
+        raise UserError(what, where=where, hint=f"The line has: {has or 'none':.500}.")
+    return columns[column]
+
+
+def label_of(value: object, what: str, where: str) -> str:
+    """The text of a label. Raises UserError for other values, and for text that cannot be stored as a single line."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise UserError(f"{what} is neither a text nor a whole number", where=where)
+    text = str(value)
+    if not text.strip() or text != text.strip() or not _BREAKS.isdisjoint(text):
+        what = f"{what} is empty, begins or ends with a space, or contains a tab or a line break"
+        raise UserError(what, where=where, hint=f"Found: {text[:40]!r}.")
+    return text
+
+
+def text_of(value: object, name: int | str, where: str) -> str:
+    """The text of a field. Raises UserError for other values; a conversation gets its own message."""
+    if isinstance(value, str):
+        return value
+    turns = value if isinstance(value, list) else [value]
+    if any(isinstance(turn, dict) and "role" in turn for turn in turns):
+        what = f"the field '{name}' contains a conversation, not a text"
+        hint = "Write `task: chat` and the corpus as `conversations: {folder: …}`, or give texts in fields."
+        raise UserError(what, where=where, hint=hint)
+    raise UserError(f"the field '{name}' contains no text", where=where)
 
 
 def span_bounds(value: Any, name: str, where: str) -> tuple[int, int]:

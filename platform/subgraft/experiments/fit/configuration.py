@@ -8,7 +8,7 @@ from pathlib import Path
 
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import MAX_LOST_LINES, VocabularyKind
-from subgraft.config.tasks import TaskName
+from subgraft.data.tasks.registry import TaskName
 from subgraft.experiments.fit.base_model import BaseModelFacts
 from subgraft.experiments.fit.choices import SELECT, VOCADT, Choice
 

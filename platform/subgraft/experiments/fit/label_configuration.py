@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from subgraft.config.settings_base import VocabularyKind
-from subgraft.config.tasks import TaskName
+from subgraft.data.tasks.registry import TaskName
 from subgraft.experiments.fit.configuration import Configuration
 from subgraft.experiments.fit.labelled_split import LabelledSplit
 from subgraft.subwords.vocabulary.learn import kind_like

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from subgraft.base.errors import ArgumentError
 from subgraft.config.corpora import UNDETERMINED, Languages
-from subgraft.config.tasks import TaskName
+from subgraft.data.tasks.registry import TaskName
 from subgraft.experiments.fit.choices import choose_for_labels
 from subgraft.experiments.fit.label_configuration import LabelConfiguration
 from subgraft.experiments.fit.label_outcome import LabelOutcome
@@ -16,7 +16,7 @@ from subgraft.experiments.session import Session
 from subgraft.modeling.heads import require_head_class
 from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.subwords.vocabulary.learn import kind_like
-from subgraft.training.understanding.registry import LABELLED_TASKS
+from subgraft.training.understanding.registry import TASK_CLASSES
 
 
 class LabelFit(FitSession):
@@ -35,7 +35,7 @@ class LabelFit(FitSession):
                 "labelled texts are in one language", where="languages", hint=f"Give {source}-{source}."
             )
         self._examples = split_labelled(request.files[0], Languages(source=source, target=source))
-        require_head_class(request.model.config, LABELLED_TASKS[self._examples.task].head)
+        require_head_class(request.model.config, TASK_CLASSES[self._examples.task].head)
         return Languages(source=source, target=source)
 
     @property

@@ -14,10 +14,14 @@ from typing import Any
 from subgraft.base.errors import UserError
 from subgraft.base.files import require_file
 from subgraft.config.corpora import Languages
-from subgraft.config.labelled_files import NUMBERS, LabelledFiles, LabelledTask, columns_by_name
 from subgraft.config.settings_base import Split
 from subgraft.data.sources.labelled import resolve
+from subgraft.data.sources.labelled_files import LabelledFiles
 from subgraft.data.sources.labelled_rows import rows
+from subgraft.data.tasks.classification import CLASSIFICATION, PAIR_CLASSIFICATION
+from subgraft.data.tasks.labelled import LabelledTaskSpec
+from subgraft.data.tasks.regression import REGRESSION
+from subgraft.data.tasks.tagging import TAGGING
 from subgraft.data.text.cleaning import dropped_in_words
 from subgraft.data.text.fields import Sides
 from subgraft.experiments.fit.split import FEWEST, FEWEST_HELD_OUT, FEWEST_TRAINING, held_out_size
@@ -26,11 +30,14 @@ from subgraft.experiments.fit.split import FEWEST, FEWEST_HELD_OUT, FEWEST_TRAIN
 MAX_DEV, MAX_TEST = 500, 1000
 # Tasks in order of precedence: a file's task is the first one whose columns it has. Columns are the fields of its
 # JSON lines, in the order of an example's cells.
-_TASKS: tuple[LabelledTask, ...] = ("tagging", "pair-classification", "classification")
 _PAIR = {"text": "text", "text_pair": "text_pair"}
-_COLUMNS: Sequence[tuple[LabelledTask, Mapping[str, str]]] = (
-    *((task, columns_by_name(task)) for task in _TASKS),
-    *(("regression", {**texts, "value": value}) for texts in (_PAIR, {"text": "text"}) for value in NUMBERS),
+_COLUMNS: Sequence[tuple[LabelledTaskSpec, Mapping[str, str]]] = (
+    *((task, task.named()) for task in (TAGGING, PAIR_CLASSIFICATION, CLASSIFICATION)),
+    *(
+        (REGRESSION, {**texts, "value": value})
+        for texts in (_PAIR, {"text": "text"})
+        for value in REGRESSION.usual_names["value"]
+    ),
 )
 # Half stars are classes; more different decimals are numbers.
 MAX_DECIMALS = 20
@@ -45,7 +52,7 @@ class LabelledSplit:
     columns: of their JSON lines, by role.
     """
 
-    task: LabelledTask
+    task: str
     columns: Mapping[str, str]
     splits: Mapping[Split, tuple[Sides, ...]]
     left_out: Mapping[str, int]
@@ -114,7 +121,7 @@ def _settings(path: Path) -> tuple[LabelledFiles, Mapping[str, str]]:
     files: dict[Split, str] = {"train": str(require_file(path).absolute())}
     ending = path.name.removesuffix(".gz").rpartition(".")[2]
     if ending == "conll":
-        return LabelledFiles(files=files, format="conll"), columns_by_name("tagging")
+        return LabelledFiles(files=files, format="conll"), TAGGING.named()
     if ending not in ("csv", "tsv", "jsonl"):
         raise UserError("the name does not show the format of the file", where=str(path), hint=f"Name it .{_FORMATS}.")
     first = next(rows(path, LabelledFiles(files=files)), None)
@@ -126,7 +133,7 @@ def _settings(path: Path) -> tuple[LabelledFiles, Mapping[str, str]]:
         hint = "Remove or rename one: `label` makes a classifier, `value` or `score` a regression, `tags` a tagger."
         raise UserError(f"{' and '.join(targets)} are both there, and one can be learnt", where=first.where, hint=hint)
     for task, columns in matching:
-        column_settings = {} if task == "classification" else columns
+        column_settings = {} if task is CLASSIFICATION else columns
         return LabelledFiles(files=files, **column_settings), columns  # type: ignore[arg-type]
     required = "text (and text_pair) and label or value; or, in JSON lines, the lists words and tags"
     present = ", ".join(map(str, first.columns))

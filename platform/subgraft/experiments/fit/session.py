@@ -17,7 +17,7 @@ from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.settings_base import MAX_LOST_LINES
-from subgraft.config.tasks import TASKS, TaskName
+from subgraft.data.tasks.registry import LABELLED_TASKS, TASKS, TaskName
 from subgraft.evaluation.reporting.model_use import use_of
 from subgraft.experiments.fit.base_model import BaseModelFacts
 from subgraft.experiments.fit.choices import BYTES_PER_WEIGHT, MAX_WEIGHTS, VOCADT, Choice, choose
@@ -34,7 +34,6 @@ from subgraft.orchestration.estimates.estimate import estimates
 from subgraft.orchestration.execution.plan import Plan
 from subgraft.orchestration.store.step import made_by
 from subgraft.pipeline.stages.models import CheckpointStage
-from subgraft.training.objectives.registry import reads_labels
 
 if TYPE_CHECKING:
     from subgraft.base.terminal import Terminal
@@ -210,7 +209,7 @@ class FitSession(ABC):
         self._console.print(outcome.table())
         self._say(outcome.advice.sentence)
         uses = [
-            use_of(str(folder.model), pair.name, predicts=reads_labels(self._task), file=True)
+            use_of(str(folder.model), pair.name, predicts=self._task in LABELLED_TASKS, file=True)
             for pair in self._request.directions or (self._languages,)
         ]
         model = "none" if outcome.advised is None else f"{folder.model} ({outcome.advised})"

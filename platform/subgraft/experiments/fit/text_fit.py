@@ -20,7 +20,7 @@ from subgraft.base.errors import ArgumentError
 from subgraft.base.files import file_digest, require_file
 from subgraft.base.terminal_escaping import printable
 from subgraft.config.corpora import UNDETERMINED, Cleaning, Languages
-from subgraft.config.tasks import TaskName
+from subgraft.data.tasks.registry import TaskName
 from subgraft.data.text.text_files import TextFiles
 from subgraft.evaluation.metrics.significance import FEWEST_SEEDS, LEVEL, Comparison
 from subgraft.evaluation.reporting.continuation import (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.files import require_file
 from subgraft.config.settings_base import SideName
-from subgraft.config.tasks import TASKS, TaskName
+from subgraft.data.tasks.registry import TASKS, TaskName
 from subgraft.embeddings.methods.registry import names_with
 from subgraft.interfaces.api.arguments import (
     LanguagePair,

@@ -217,7 +217,7 @@ def _text_settings(facts: BaseModelFacts, paths: tuple[Path, ...], field: str, f
 
 def _split(files: tuple[Path, Path], languages: Languages) -> Split:
     from subgraft.config.corpora import Cleaning
-    from subgraft.config.tasks import TASKS
+    from subgraft.data.tasks.registry import TASKS
     from subgraft.experiments.fit.configuration import task_of
     from subgraft.experiments.fit.split import read_documents, split
 

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
 from subgraft.base.files import require_file
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
-from subgraft.config.labelled_files import LabelledFiles, LabelledTask, columns_by_name, number_column
+from subgraft.config.corpora import Cleaning, Languages
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.labelled_files import LabelledFiles
 from subgraft.data.sources.labelled_rows import rows
+from subgraft.data.tasks.registry import LABELLED_TASKS
 from subgraft.data.text.cleaning import dropped_in_words
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.labelled import label_metric, label_score
@@ -23,12 +25,10 @@ from subgraft.interfaces.api.outputs import Model
 from subgraft.interfaces.api.predict import PredictionModel, prediction_model
 
 if TYPE_CHECKING:
-    from subgraft.training.understanding.task import LabelledTask as Task
+    from subgraft.training.understanding.task import LabelledTask
 
 # Every example counts, duplicates too.
 _NO_CLEANING = Cleaning(max_characters=None, max_ratio=None, deduplicate=False, drop_held_out=False)
-# The fields whose values are labels of the model.
-_LABELS = ("label", "tags", "labels")
 
 
 @dataclass(frozen=True)
@@ -106,29 +106,27 @@ def evaluate_labels(
 
 def _settings(path: Path, headed: PredictionModel) -> LabelledFiles:
     """How the file is read, by its ending. Raises UserError for a file of another task than the model's."""
-    task = headed.task
+    task = LABELLED_TASKS[headed.task]
     ending = path.name.removesuffix(".gz").rpartition(".")[2]
     values: dict[str, Any] = {"files": {"test": str(require_file(path).absolute())}}
     if ending == "conll":
         values["format"] = "conll"
     elif ending == "json":
-        values |= {"format": "squad", "ranking": task == "ranking"}
+        values |= {"format": "squad", **({task.chosen_by: True} if task.chosen_by else {})}
     else:
-        labelled_task: LabelledTask = task  # type: ignore[assignment]  # prediction_model takes no other
-        values |= columns_by_name(labelled_task)
-        if task == "regression":
-            values |= {"text_pair": "text_pair"} if "text_pair" in headed.form.texts else {}
+        values |= task.named() | {role: role for role in task.optional_columns if role in headed.form.texts}
+        if any(len(names) > 1 for names in task.usual_names.values()):  # the file decides
             first = next(rows(path, LabelledFiles(**values)), None)
-            values["value"] = (first and number_column(first.columns, first.where)) or values["value"]
+            values |= task.named(first.columns, first.where) if first else {}
     settings = LabelledFiles(**values)
-    if settings.task != task:
-        raise UserError(f"the file is for {settings.task}, and the model for {task}", where=str(path))
+    if settings.task != task.name:
+        raise UserError(f"the file is for {settings.task}, and the model for {task.name}", where=str(path))
     return settings
 
 
-def _require_known_labels(corpus: Corpus, task: Task, path: Path) -> None:
+def _require_known_labels(corpus: Corpus, task: LabelledTask, path: Path) -> None:
     """Raises UserError for a label that the model does not have."""
-    fields = [field for field in corpus.fields if field.name in _LABELS]
+    fields = [field for field in corpus.fields if field.has_classes]
     if not task.labels:
         return
     for field in fields:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from subgraft.base.errors import ArgumentError
-from subgraft.config.tasks import TASKS, TaskName
+from subgraft.data.tasks.registry import TASKS, TaskName
 from subgraft.evaluation.metrics.scores import FURTHER_METRICS, Score, check_parallel, corpus_scores
 from subgraft.interfaces.api.arguments import one_of
 

@@ -306,7 +306,7 @@ def capacities(vocabulary: VocabularyLike, texts: Mapping[str, Text]) -> dict[st
 
 def allocation_session(config: Path, overrides: Sequence[str] = ()) -> AllocationSession:
     """An allocation, in the store next to its configuration. Raises UserError listing every mistake."""
-    from subgraft.config.allocation import Allocation
+    from subgraft.config.experiment.allocation import Allocation
     from subgraft.config.loading import load
 
     settings = load(config, Allocation, overrides)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.corpora import Cleaning, Languages
+from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.squad import Pairing
 from subgraft.interfaces.api.experiments import load_experiment
 from subgraft.interfaces.cli.arguments import Commands, add_json, add_out, console, corpus_languages, print_json

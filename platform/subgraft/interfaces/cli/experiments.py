@@ -204,8 +204,8 @@ def _add_schema(commands: Commands) -> None:
 
 
 def print_schema(arguments: argparse.Namespace) -> None:
-    from subgraft.config.allocation import Allocation
     from subgraft.config.experiment import Experiment
+    from subgraft.config.experiment.allocation import Allocation
     from subgraft.config.experiment.json_schema import json_schema
 
     schema = json_schema(Experiment if arguments.kind == "experiment" else Allocation)

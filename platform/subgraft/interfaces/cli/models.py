@@ -15,8 +15,9 @@ from subgraft.base import json_io
 from subgraft.base.errors import UserError
 from subgraft.base.limits import MAX_BEAM_SIZE, MAX_SEQUENCE_LENGTH
 from subgraft.base.terminal_escaping import say, write
-from subgraft.config.labelled_files import LabelledFiles, LabelledFormat
-from subgraft.config.tasks import TASKS
+from subgraft.data.sources.labelled_files import LabelledFiles
+from subgraft.data.tasks.labelled import LabelledFormat
+from subgraft.data.tasks.registry import TASKS
 from subgraft.data.text import reading
 from subgraft.interfaces.cli.arguments import (
     MODEL_HELP,

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from subgraft.base.errors import UserError
+from subgraft.data.tasks.registry import LABELLED_TASKS
 from subgraft.interfaces.serving.batching import Batcher
 from subgraft.interfaces.serving.requests import MAX_TEXTS, RefusedError, body_of, check_token, respond
 from subgraft.training.understanding.input_forms import InputForm
@@ -20,14 +21,6 @@ from subgraft.training.understanding.predictor import Prediction, Predictor
 
 # The maximum characters of a text, and candidates or choices of an input.
 MAX_TEXT_LENGTH, MAX_CANDIDATES = 20_000, 100
-# The route of each task; all others classify.
-_ROUTES: Mapping[str, str] = {
-    "tagging": "/tag",
-    "span-extraction": "/answer",
-    "ranking": "/rank",
-    "multiple-choice": "/rank",
-}
-CLASSIFY = "/classify"
 # The names under which a request may list its inputs.
 _LISTS = ("texts", "pairs", "inputs")
 
@@ -46,7 +39,7 @@ class Predictions:
     def routes(self) -> list[Route]:
         return [
             Route(route, partial(self._answer, route), methods=["POST"])
-            for route in dict.fromkeys((CLASSIFY, *_ROUTES.values()))
+            for route in dict.fromkeys(task.route for task in LABELLED_TASKS.values())
         ]
 
     def describe(self) -> list[dict[str, Any]]:
@@ -90,7 +83,7 @@ class Predictions:
 
 
 def _route(model: Predictor) -> str:
-    return _ROUTES.get(model.name, CLASSIFY)
+    return LABELLED_TASKS[model.name].route
 
 
 def _predict_with(model: Predictor) -> Callable[[Sequence[Any]], list[Prediction]]:

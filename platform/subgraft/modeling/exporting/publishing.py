@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.config.corpora import Languages
-from subgraft.config.tasks import TASKS
+from subgraft.data.tasks.registry import TASKS
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 OWN = "own"
 
 
+# The experiment's own task among those that are learnt together.
+OWN = "own"
+
+
 class PretrainStage(TrainedStage):
     """A pretraining.
 

@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from subgraft.training.objectives.compute.interface import Request, TaskText
 
 
-TextTaskName = Literal["classification", "regression", "tagging", "relation-classification", "entity-typing"]
-PairTaskName = Literal["pair-classification", "regression", "multiple-choice", "span-extraction", "ranking"]
-
-
 class ZeroShotSettings(Settings):
     """How a model predicts classes without finetuning (ERNIE 3; Sun et al., 2021, section 4.3): it requires pretraining
     with the objective causal.
@@ -73,11 +69,11 @@ class LabelSettings(Settings):
 
 
 class AnyLabelledSettings(AnyObjective):
-    """labels: how the task is learnt and judged."""
+    """task: the name of a task with labels (`data.tasks`).
+    labels: how it is learnt and judged.
+    """
 
-    if TYPE_CHECKING:
-        task: str  # of the texts that each reads
-
+    task: str
     labels: LabelSettings = LabelSettings()
 
     understands = True
@@ -92,13 +88,11 @@ class LabelledSettings(AnyLabelledSettings):
     """The labels of a text, by a head on the model: `training.understanding` has the tasks."""
 
     kind: Literal["labelled"] = "labelled"
-    task: TextTaskName
 
 
 class LabelledPairsSettings(AnyLabelledSettings):
     """The same for two texts."""
 
     kind: Literal["labelled-pairs"] = "labelled-pairs"
-    task: PairTaskName
 
     needs_pairs = True

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import Field
 
-from subgraft.config.tasks import TASKS
+from subgraft.data.tasks.registry import TASKS
 from subgraft.training.objectives.causal import CausalSettings
 from subgraft.training.objectives.conditioned import (
     ConditionedSettings,
@@ -92,8 +92,3 @@ def task_objective(task: str) -> TaskObjectiveSettings:
     """The objective of a task, with its settings in `TASKS`."""
     settings = TASKS[task].finetuned_on
     return OBJECTIVES[settings["kind"]].model_validate(settings)
-
-
-def reads_labels(task: str) -> bool:
-    """Whether a task is to predict labels by a head; False for an unknown task."""
-    return task in TASKS and task_objective(task).understands

@@ -1,4 +1,5 @@
 """Tasks of understanding: labels, spans, tags and ranks, predicted by a head on a pretrained model.
 
-`registry.TASKS` has all tasks, `task.LabelledTask` is their interface, and `objective` trains one and scores it on dev.
+`data.tasks` has an entry for each task, `task.LabelledTask` is the interface of their classes, and `objective` trains
+one and scores it on dev.
 """

@@ -27,13 +27,13 @@ from subgraft.training.objectives.compute.interface import Request, selected_exa
 from subgraft.training.objectives.compute.whole_examples import BATCH_TOKENS
 from subgraft.training.objectives.labelled import AnyLabelledSettings
 from subgraft.training.understanding.inputs import LabelledBatch, TextEncoder, costs_of
-from subgraft.training.understanding.registry import LABELLED_TASKS, record_task
+from subgraft.training.understanding.registry import TASK_CLASSES, record_task
 from subgraft.training.understanding.task import LabelledTask, Split
 
 
 def task_of(settings: AnyLabelledSettings, corpus: Corpus) -> LabelledTask:
     """The task with the labels of a corpus."""
-    return LABELLED_TASKS[settings.task].of(corpus).judged_by(settings.labels, str(corpus.directory))
+    return TASK_CLASSES[settings.task].of(corpus).judged_by(settings.labels, str(corpus.directory))
 
 
 def with_task_head(

@@ -1,4 +1,4 @@
-"""All tasks of understanding by their names in `config.tasks`, and the task of a finetuned model.
+"""The classes of all tasks with labels, which `data.tasks` names, and the task of a finetuned model.
 
 config.json describes the outputs of a head but not its inputs: one text or two, with or without marks around entities.
 Finetuning adds this as an entry, which transformers preserves and ignores.
@@ -7,39 +7,29 @@ Finetuning adds this as an entry, which transformers preserves and ignores.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
+from subgraft.data.tasks.labelled import LabelledTaskSpec
+from subgraft.data.tasks.registry import LABELLED_TASKS
 from subgraft.modeling.families import Config, Head
 from subgraft.modeling.families.heads import LONGEST, TASK_ENTRY
 from subgraft.modeling.heads import head_of
 from subgraft.training.objectives.labelled import LabelSettings
-from subgraft.training.understanding.candidates import MultipleChoice, Ranking
 from subgraft.training.understanding.input_forms import InputForm
-from subgraft.training.understanding.sequences import (
-    Classification,
-    EntityTyping,
-    PairClassification,
-    Regression,
-    RelationClassification,
-)
-from subgraft.training.understanding.spans import SpanExtraction
-from subgraft.training.understanding.tags import Tagging
 from subgraft.training.understanding.task import LabelledTask
 
-LABELLED_TASKS: Mapping[str, type[LabelledTask]] = {
-    "classification": Classification,
-    "pair-classification": PairClassification,
-    "regression": Regression,
-    "multiple-choice": MultipleChoice,
-    "span-extraction": SpanExtraction,
-    "tagging": Tagging,
-    "ranking": Ranking,
-    "relation-classification": RelationClassification,
-    "entity-typing": EntityTyping,
-}
+
+def _class_of(spec: LabelledTaskSpec) -> type[LabelledTask]:
+    module, _, name = spec.task.partition(":")
+    task: type[LabelledTask] = getattr(import_module(f"{__package__}.{module}"), name)
+    return task
+
+
+TASK_CLASSES: Mapping[str, type[LabelledTask]] = {name: _class_of(spec) for name, spec in LABELLED_TASKS.items()}
 
 
 class ModelTask(NamedTuple):
@@ -74,7 +64,7 @@ def recorded_task(name: str, labels: Sequence[str], entry: Mapping[str, Any], wh
         metrics=tuple(map(str, metrics)) if isinstance(metrics, list) and metrics else None,
         negative=None if negative is None else str(negative),
     )
-    return LABELLED_TASKS[name].of_model(labels, entry).judged_by(label_settings, where)
+    return TASK_CLASSES[name].of_model(labels, entry).judged_by(label_settings, where)
 
 
 def task_of_model(model: PreTrainedModel | Config, where: str) -> ModelTask:
@@ -86,15 +76,15 @@ def task_of_model(model: PreTrainedModel | Config, where: str) -> ModelTask:
     entry: Any = model.get(TASK_ENTRY) if isinstance(model, Mapping) else getattr(model.config, TASK_ENTRY, None)
     settings: Mapping[str, Any] = entry if isinstance(entry, Mapping) else {}
     recorded_name = str(settings.get("task"))
-    recorded = recorded_name in LABELLED_TASKS and LABELLED_TASKS[recorded_name].head == head.kind
+    recorded = recorded_name in TASK_CLASSES and TASK_CLASSES[recorded_name].head == head.kind
     name = recorded_name if recorded else _task_name_of_head(head)
     return ModelTask(name, recorded_task(name, head.labels, settings if recorded else {}, where), recorded)
 
 
 def _task_name_of_head(head: Head) -> str:
-    """The name of the task of a model that was finetuned elsewhere."""
+    """The task of a model that was finetuned elsewhere: the first one with such a head."""
+    problem = None
     if head.kind == "sequence":
-        if head.problem == "multi_label_classification":
-            return "entity-typing"
-        return "regression" if head.problem == "regression" or len(head.labels) == 1 else "classification"
-    return {"tokens": "tagging", "span": "span-extraction", "choice": "multiple-choice"}[head.kind]
+        of_classes = "regression" if len(head.labels) == 1 else "single_label_classification"
+        problem = head.problem if head.problem in ("multi_label_classification", "regression") else of_classes
+    return next(name for name, task in TASK_CLASSES.items() if (task.head, task.problem_type) == (head.kind, problem))

@@ -12,10 +12,10 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from subgraft.config.models import DEFAULT_FAMILY, SETTINGS_OF_FAMILY
-from subgraft.config.tasks import TASKS
 from subgraft.config.yaml_tree import parse
+from subgraft.data.tasks.registry import LABELLED_TASKS, TASKS
 from subgraft.embeddings.methods.registry import METHODS
-from subgraft.training.objectives.registry import CONTINUING_KINDS, reads_labels
+from subgraft.training.objectives.registry import CONTINUING_KINDS
 
 PRESETS = ("small", "gpu", "paper")
 
@@ -64,7 +64,7 @@ def with_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
             own = settings.get(group, {})
             base = _for_family(defaults, own) if group == "model" else defaults
             filled[group] = {**base, **own} if isinstance(own, Mapping) else own
-    return filled | _sides_of_labels(filled) if isinstance(task, str) and reads_labels(task) else filled
+    return filled | _sides_of_labels(filled) if isinstance(task, str) and task in LABELLED_TASKS else filled
 
 
 def _of_task(settings: Mapping[str, Any]) -> list[Groups]:

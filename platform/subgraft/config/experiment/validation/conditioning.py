@@ -5,7 +5,7 @@ from __future__ import annotations
 from subgraft.config.conditioning import IN_LAYERS
 from subgraft.config.experiment.comparison import Comparison
 from subgraft.config.experiment.systems import System
-from subgraft.config.tasks import TASKS
+from subgraft.data.tasks.registry import TASKS
 from subgraft.training.objectives.registry import task_objective
 
 

@@ -29,8 +29,8 @@ from subgraft.config.experiment.validation.upstream import (
 )
 from subgraft.config.models import families_for, is_decoder_alone
 from subgraft.config.synthetic import TextUse
-from subgraft.config.tasks import TASKS, tasks_with
 from subgraft.config.training import ROWS_IN_PARTS
+from subgraft.data.tasks.registry import TASKS, tasks_with
 from subgraft.embeddings.methods.registry import method_spec, names_with
 from subgraft.training.objectives.conversations import ChatSettings
 from subgraft.training.objectives.registry import task_objective

@@ -5,16 +5,14 @@ Each raises ValueError with the setting to change.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from subgraft.config.experiment.comparison import Comparison
 from subgraft.config.experiment.multitask import FurtherTask
 from subgraft.config.experiment.systems import System
-from subgraft.config.tasks import TASKS, TaskName
+from subgraft.data.tasks.registry import LABELLED_TASKS
 from subgraft.embeddings.methods.registry import method_spec
 from subgraft.pipeline.stages.training import OWN
 from subgraft.training.objectives.labelled import LabelSettings
-from subgraft.training.objectives.registry import CONTINUING_KINDS, reads_labels
+from subgraft.training.objectives.registry import CONTINUING_KINDS
 
 
 def require_settings_of_labels(experiment: Comparison) -> None:
@@ -35,7 +33,7 @@ def require_settings_of_labels(experiment: Comparison) -> None:
     _require_zero_shot(experiment)
     if select not in ("score", "last"):
         raise ValueError(f"finetune.select {select}: {task} has labels, and no text to score: write score, or last")
-    if experiment.finetune.label_smoothing and task in ("regression", "span-extraction"):
+    if experiment.finetune.label_smoothing and not LABELLED_TASKS[task].classes:
         raise ValueError(f"finetune.label_smoothing {experiment.finetune.label_smoothing}: {task} has no classes")
     for name in ("calibration", "by_token_count", "metrics", "upstream_sentences"):
         if getattr(experiment.evaluation, name):
@@ -69,12 +67,9 @@ def _require_tasks_of_heads(experiment: Comparison) -> None:
         for name, task_settings in other_tasks.items()
     }
     for where, (task, head) in heads.items():
-        if head is not None and task not in head.tasks:
-            raise ValueError(f"{where} {head.kind} is for {', '.join(head.tasks)}, not for {task}: leave it out")
-
-
-# The tasks that zero-shot predictions are of, and how many texts an example of each has.
-_CLASSES_OF_TEXTS: Mapping[TaskName, int] = {"classification": 1, "pair-classification": 2}
+        suitable = [name for name, each in LABELLED_TASKS.items() if head is not None and head.kind in each.heads]
+        if head is not None and task not in suitable:
+            raise ValueError(f"{where} {head.kind} is for {', '.join(suitable)}, not for {task}: leave it out")
 
 
 def _require_zero_shot(experiment: Comparison) -> None:
@@ -82,11 +77,11 @@ def _require_zero_shot(experiment: Comparison) -> None:
     settings = experiment.labels.zero_shot
     if settings is None:
         return
-    texts = _CLASSES_OF_TEXTS.get(experiment.task)
-    if texts is None:
+    task = LABELLED_TASKS[experiment.task]
+    if not task.zero_shot:
         raise ValueError(f"labels.zero_shot predicts classes of texts or pairs, and {experiment.task} has others")
-    if (texts == 2) != ("{text_pair}" in settings.template):
-        needs = "needs {text_pair}" if texts == 2 else "has {text_pair}, and the task has one text"
+    if task.pairs != ("{text_pair}" in settings.template):
+        needs = "needs {text_pair}" if task.pairs else "has {text_pair}, and the task has one text"
         raise ValueError(f"labels.zero_shot.template {needs}")
     if experiment.labels.head is not None or any(system.head for system in experiment.systems):
         raise ValueError("labels.zero_shot: no head is trained; leave out head")
@@ -111,7 +106,7 @@ def require_tasks_at_once(experiment: Comparison) -> None:
     where, training = f"system {systems[0].name}: multitask: {systems[0].multitask}", experiment.multitask_training
     if experiment.multitask is None or training is None:
         raise ValueError(f"{where} needs other tasks: give multitask.tasks, each with its task and corpus")
-    if not reads_labels(experiment.task):
+    if experiment.task not in LABELLED_TASKS:
         raise ValueError(f"{where} is for tasks with labels, which {experiment.task} is not")
     if training.select not in ("score", "last"):
         raise ValueError(
@@ -128,8 +123,8 @@ def require_tasks_at_once(experiment: Comparison) -> None:
 def _require_task(experiment: Comparison, where: str, name: str, task: FurtherTask) -> None:
     if name == OWN:
         raise ValueError(f"{where}: {OWN} is the name of the experiment's own task: choose another")
-    if not reads_labels(task.task):
-        labelled = ", ".join(filter(reads_labels, TASKS))
+    if task.task not in LABELLED_TASKS:
+        labelled = ", ".join(LABELLED_TASKS)
         raise ValueError(f"{where}.task {task.task} has no labels: the tasks with labels are {labelled}")
     if task.corpus not in experiment.corpora:
         raise ValueError(f"{where}.corpus '{task.corpus}' is not among corpora: {', '.join(experiment.corpora)}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from subgraft.config.experiment.comparison import Comparison
 from subgraft.config.experiment.systems import System
-from subgraft.config.tasks import TASKS, tasks_with
+from subgraft.data.tasks.registry import TASKS, tasks_with
 from subgraft.embeddings.methods.registry import method_spec
 
 

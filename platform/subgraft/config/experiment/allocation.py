@@ -8,9 +8,10 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from subgraft.base.limits import MAX_VOCABULARY_SIZE
-from subgraft.config.corpora import Cleaning, CorpusSource
+from subgraft.config.corpora import Cleaning
 from subgraft.config.runtime import Runtime
 from subgraft.config.settings_base import Count, Settings
+from subgraft.data.corpora import CorpusSource
 
 Size = Annotated[int, Field(ge=50, le=MAX_VOCABULARY_SIZE)]
 Exponent = Annotated[float, Field(ge=0, le=1)]
