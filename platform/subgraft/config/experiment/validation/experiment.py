@@ -237,7 +237,7 @@ def _require_continuable(experiment: Comparison, kinds: Sequence[str]) -> None:
     if experiment.search is not None and set(experiment.search.objectives) != {"dev_bits_per_character"}:
         raise ValueError(f"search.objectives: a search of {task} measures only dev_bits_per_character")
     learnt = [system.name for system in experiment.systems if method_spec(system.initialiser).learning]
-    if learnt and not TASKS[task].finetuned_on.continues_text:
+    if learnt and not task_objective(task).continues_text:
         raise ValueError(f"system {learnt[0]} learns its rows on pairs, which {task} does not have")
 
 
