@@ -26,6 +26,9 @@ fitted      the same input rows. E stays, and the output rows O are fitted to th
             part of the softmax is computed once, and no gradient goes through the model. A quarter of the text is
             other text, where new tokens are not to be written: without it they take probability there, and English
             has 0.09 bits more (1.428, with it 1.340; the old vocabulary 1.331).
+layers      as `fitted`, and after a third of the text the first LAYERS layers are trained with the input rows, at all
+            tokens and on other text too, so that the states after them are those of the frozen model in the old
+            segmentation. The output rows are fitted to states of the extended segmentation.
 distilled-input   the same input rows, tied: the output rows are the input rows.
 closed-form       the same output rows; input rows are the means.
 """
@@ -33,6 +36,7 @@ closed-form       the same output rows; input rows are the means.
 from __future__ import annotations
 
 import argparse
+import copy
 import gzip
 import json
 import math
@@ -59,7 +63,7 @@ from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-STARTS = ("own", "mean", "distilled", "fitted", "distilled-input", "closed-form")
+STARTS = ("own", "mean", "distilled", "fitted", "layers", "distilled-input", "closed-form")
 UPDATE = 2000  # characters
 MAX_TOKENS = 2500  # of a batch that is computed at once, with padding
 WARMUP = 10
@@ -192,14 +196,34 @@ def in_both(new: NewTokens, text: Sequence[str]) -> list[Line]:
     return lines
 
 
-def distil_input_rows(decoder: Decoder, new: NewTokens, text: Sequence[str], layers: int, rate: float = 0.03) -> None:
-    """Train the input rows of new tokens: relative distance of states to those of their last pieces, after `layers`."""
+def distil(
+    decoder: Decoder,
+    new: NewTokens,
+    text: Sequence[str],
+    layers: int,
+    layers_rate: float = 0.0,
+    rate: float = 0.03,
+) -> None:
+    """Train the input rows of new tokens: relative distance of states to those of their last pieces, after `layers`.
+
+    layers_rate: of these layers, which are trained too if it is positive, after a third of the text, at all tokens.
+    """
     rows = nn.Parameter(decoder.new_input.detach().clone())
-    optimizer = torch.optim.AdamW([rows], lr=rate, betas=(0.9, 0.95), weight_decay=0.0)
+    trained = decoder.model.model.layers[:layers]
+    teacher = Decoder(copy.deepcopy(decoder.model), 0, decoder.start) if layers_rate else decoder
+    weights = list(trained.parameters())
+    groups = [{"params": [rows]}, *([{"params": weights}] if layers_rate else [])]
+    optimizer = torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.95), weight_decay=0.0)
     updates = list(of_size(text, 3000))
+    joint_from = len(updates) // 3 if layers_rate else len(updates)
     for number, update in enumerate(updates):
+        joint = number >= joint_from
+        trained.requires_grad_(joint)
         optimizer.param_groups[0]["lr"] = rate * (1 - number / len(updates))
-        lines = [line for line in in_both(new, update) if max(line.extended) >= len(new.old)]
+        if joint:
+            part = (number - joint_from) / (len(updates) - joint_from)
+            optimizer.param_groups[1]["lr"] = layers_rate * min(1.0, (number - joint_from + 1) / 5) * (1 - part)
+        lines = [line for line in in_both(new, update) if joint or max(line.extended) >= len(new.old)]
         for batch in batches([line.extended for line in lines]):
             old, _ = padded([[decoder.start, *lines[i].old] for i in batch])
             extended, _ = padded([[decoder.start, *lines[i].extended] for i in batch])
@@ -207,18 +231,21 @@ def distil_input_rows(decoder: Decoder, new: NewTokens, text: Sequence[str], lay
                 (row, last + 1, position + 1)
                 for row, i in enumerate(batch)
                 for position, last in enumerate(lines[i].last)
-                if lines[i].extended[position] >= len(new.old)
+                if joint or lines[i].extended[position] >= len(new.old)
             ]
             row, before, after = (torch.tensor(each) for each in zip(*places, strict=True))
             with torch.autocast("cpu", torch.bfloat16):
                 with torch.no_grad():
-                    wanted = decoder.states(old, layers)[row, before].float()
+                    wanted = teacher.states(old, layers)[row, before].float()
                 states = decoder.states(extended, layers, rows)[row, after].float()
             distance = (states - wanted).norm(dim=-1) / wanted.norm(dim=-1)
-            (gradient,) = torch.autograd.grad(distance.sum(), rows)
-            rows.grad = gradient if rows.grad is None else rows.grad + gradient
+            # About the number of new tokens of an update, so that clipping seldom matters.
+            (distance.sum() / 300).backward(inputs=[rows, *(weights if joint else ())])
+        if joint:
+            nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
         optimizer.zero_grad()
+    trained.requires_grad_(True)
     with torch.no_grad():
         decoder.new_input.copy_(rows)
 
@@ -251,16 +278,21 @@ def set_output_rows(decoder: Decoder, new: NewTokens, direction: Tensor, *, shif
         decoder.old.add_(new.shift[:count, None] * direction)
 
 
-def fit_output_rows(decoder: Decoder, new: NewTokens, text: Sequence[str]) -> None:
-    """Fit the output rows of new tokens to the frozen model's states before each token of the extended segmentation."""
+def fit_output_rows(decoder: Decoder, new: NewTokens, text: Sequence[str], *, in_extended: bool) -> None:
+    """Fit the output rows of new tokens to the states before each token of the extended segmentation.
+
+    in_extended: whether these states are read in it, or else in the old one.
+    """
     assert decoder.new_output is not None
     count, states, labels = len(new.old), list[Tensor](), Ids()
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         lines = in_both(new, text)
-        for batch in batches([line.old for line in lines]):
-            ids, _ = padded([[decoder.start, *lines[i].old[:-1]] for i in batch])
+        read_as = [line.extended if in_extended else line.old for line in lines]
+        for batch in batches(read_as):
+            ids, _ = padded([[decoder.start, *read_as[i][:-1]] for i in batch])
             batch_states = decoder.states(ids)
-            states += [batch_states[row, lines[i].first].float() for row, i in enumerate(batch)]
+            places = [list(range(len(lines[i].extended))) if in_extended else lines[i].first for i in batch]
+            states += [batch_states[row, place].float() for row, place in enumerate(places)]
             labels += [token for i in batch for token in lines[i].extended]
     read, target = torch.cat(states), torch.tensor(labels)
     with torch.no_grad():
@@ -308,15 +340,18 @@ def prepare(
         return decoder
     with torch.no_grad():
         decoder.new_input.copy_(torch.stack([decoder.old[pieces].mean(0) for pieces in new.pieces]))
-    beginning = of_characters(text, settings.row_characters)
-    untied = start in ("distilled", "fitted", "closed-form")
+    beginning, a_third = of_characters(text, settings.row_characters), settings.row_characters // 3
+    untied = start in ("distilled", "fitted", "layers", "closed-form")
     direction = bias_direction(decoder, text[:50], new.old) if untied else None
+    layers, mixed = round(LAYERS * model.config.num_hidden_layers), [*beginning, *of_characters(other, a_third)]
     if start in ("distilled", "fitted", "distilled-input"):
-        distil_input_rows(decoder, new, beginning, round(LAYERS * model.config.num_hidden_layers))
+        distil(decoder, new, beginning, layers)
+    if start == "layers":
+        distil(decoder, new, random.Random(settings.seed).sample(mixed, len(mixed)), layers, settings.rate)
     if direction is not None:
-        set_output_rows(decoder, new, direction, shift_old=start != "fitted")
-    if start == "fitted":
-        fit_output_rows(decoder, new, [*beginning, *of_characters(other, settings.row_characters // 3)])
+        set_output_rows(decoder, new, direction, shift_old=start not in ("fitted", "layers"))
+    if start in ("fitted", "layers"):
+        fit_output_rows(decoder, new, mixed, in_extended=start == "layers")
     return decoder
 
 
