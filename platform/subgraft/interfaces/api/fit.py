@@ -299,7 +299,7 @@ def fit_session(
     from subgraft.experiments.fit.session import Fit, FitRequest
 
     if labels:
-        from subgraft.experiments.fit.label_session import LabelFit
+        from subgraft.experiments.fit.label_fit import LabelFit
 
         facts = BaseModelFacts.read(str(model), directory)
         request = FitRequest(facts, files, first, path_of("out", out), quick, max_lost_lines=max_lost_lines)

@@ -1,0 +1,156 @@
+"""A fit of labelled examples: a classifier or tagger with the old vocabulary, and with one of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Self
+
+from subgraft.base.errors import ArgumentError
+from subgraft.config.corpora import UNDETERMINED, Languages
+from subgraft.config.settings_base import VocabularyKind
+from subgraft.data.tasks.registry import TaskName
+from subgraft.evaluation.reporting.understanding import labelled_table, metric_names, summarise_metric
+from subgraft.experiments.fit.choices import choose_for_labels
+from subgraft.experiments.fit.configuration import Configuration
+from subgraft.experiments.fit.labelled_split import LabelledSplit, split_labelled
+from subgraft.experiments.fit.outcome import Outcome
+from subgraft.experiments.fit.session import FitRequest, FitSession, PreparedFit, machine
+from subgraft.experiments.fit.tokenization_report import measure_lines
+from subgraft.experiments.model_selection import Finetuned
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.experiments.session import Session
+from subgraft.modeling.heads import require_head_class
+from subgraft.modeling.tokenizers import checkpoint_languages
+from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.compute.report import collect_labelled
+from subgraft.subwords.vocabulary.learn import kind_like
+from subgraft.training.understanding.registry import TASK_CLASSES
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelConfiguration(Configuration):
+    """The contents of the configuration. The sides, and that they share a vocabulary, follow from the task."""
+
+    examples: LabelledSplit
+
+    @property
+    def task(self) -> TaskName:
+        return self.examples.task
+
+    @property
+    def kind(self) -> VocabularyKind:
+        return kind_like(self.model.tokenizers["decoder"])
+
+    @property
+    def source(self) -> str:
+        columns = "".join(f", {role}: {column}" for role, column in self.examples.columns.items())
+        return f"{{labelled: {{folder: {self.corpus}, format: jsonl{columns}}}}}"
+
+    @property
+    def _sides(self) -> str:
+        return ""
+
+    @property
+    def _shared(self) -> str:
+        return ""
+
+    @property
+    def _select(self) -> str:
+        return "  select: score   # of the task, on dev, picks the weights\n"
+
+    @property
+    def _unit(self) -> str:
+        return "characters"
+
+    @property
+    def _rates_comment(self) -> str:
+        return "Both with one learning rate; new rows have their own."
+
+    def _evaluation(self) -> str:
+        quick = "\nevaluation: {speed_sentences: 32, speed_repeats: 1}\n" if self.quick else "\n"
+        return quick + self._runtime
+
+
+@dataclass(frozen=True)
+class LabelOutcome(Outcome):
+    """The report's data, the advice by the task's main metric, and the advised system's best seed on dev."""
+
+    @classmethod
+    def read(cls, pipeline: Pipeline, store: Store) -> Self:
+        report = pipeline.report
+        data = collect_labelled(report.stage, {role: store.path(step) for role, step in report.inputs.items()})
+        main = metric_names(data)[0]
+        by_system = summarise_metric(data, main)
+        tokens = {name: fmean(result.tokens_per_sentence for result in data.results(name)) for name in by_system}
+        finetuned = [Finetuned.read(steps, store) for steps in pipeline.systems]
+        return cls._of(data, finetuned, tokens, lambda name: {main: by_system[name].comparison}, "an example")
+
+    def table(self) -> Table:
+        return labelled_table(self.data).rich()
+
+    def rows(self) -> list[dict[str, object]]:
+        data = self.data
+        by_metric = {name: summarise_metric(data, name) for name in metric_names(data)}
+        return [
+            {
+                "system": name,
+                **{metric: systems[name].mean for metric, systems in by_metric.items()},
+                "tokens per example": fmean(result.tokens_per_sentence for result in data.results(name)),
+                "examples per second": fmean(result.sentences_per_second for result in data.results(name)),
+            }
+            for name in data.system_names
+        ]
+
+
+class LabelFit(FitSession):
+    """A fit of labelled examples: of classes, numbers or tags."""
+
+    segment = "a text"
+    outputs = "predictions"
+    files = "labels"
+    _examples: LabelledSplit
+
+    def _task_languages(self, request: FitRequest) -> Languages:
+        languages = request.languages or checkpoint_languages(request.model.directory)
+        source = languages.source if languages else UNDETERMINED
+        if request.languages and request.languages.target != source:
+            raise ArgumentError(
+                "labelled texts are in one language", where="languages", hint=f"Give {source}-{source}."
+            )
+        self._examples = split_labelled(request.files[0], Languages(source=source, target=source))
+        require_head_class(request.model.config, TASK_CLASSES[self._examples.task].head)
+        return Languages(source=source, target=source)
+
+    @property
+    def _task(self) -> TaskName:
+        return self._examples.task
+
+    def _outcome(self, session: Session) -> Outcome:
+        return LabelOutcome.read(session.pipeline, session.store)
+
+    def _prepare(self) -> PreparedFit:
+        request, examples = self._request, self._examples
+        self._heading("Examples")
+        self._say(examples.summary)
+        measurement = measure_lines(request.model, examples.lines, kind_like(request.model.tokenizers["decoder"]))
+        self._show_gap(measurement)
+        configuration = LabelConfiguration(
+            name=self._name,
+            model=request.model,
+            languages=self._languages,
+            vocabulary_size=measurement.size,
+            choice=choose_for_labels(len(examples.train), request.model.parameters, quick=request.quick),
+            machine=machine(),
+            quick=request.quick,
+            max_lost_lines=request.max_lost_lines,
+            examples=examples,
+        )
+        self._folder.claim(self._identity)
+        self._folder.write_lines({f"{split}.jsonl": examples.records(split) for split in examples.splits})
+        session = self._open_session(configuration.yaml())
+        self._show_choice(configuration.choice, measurement)
+        return PreparedFit(session, measurement.tokens_per_character)
