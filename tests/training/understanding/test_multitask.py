@@ -92,7 +92,8 @@ def test_a_step_moves_the_head_of_its_task_and_no_other(tmp_path: Path, optimize
     assert all(changed == {task} for task, changed in moved)
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", pytest.param("adamax", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", ["adamw", "adamax"])
 def test_two_workers_move_the_same_heads_as_one(tmp_path: Path, optimizer: str) -> None:
     task = f"tasks-{optimizer}"
     losses = run_workers("plain", 1, tmp_path / "one", task=task)
