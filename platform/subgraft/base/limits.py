@@ -17,6 +17,7 @@ CONFIGURATION_VALUES = 100_000
 # The nesting depth of YAML and JSON, into which parsers recurse.
 MAX_NESTING = 64
 # Sizes of models, vocabularies and searches, which are held in memory.
+MIN_VOCABULARY_SIZE = 50
 MAX_VOCABULARY_SIZE = 1_000_000
 MAX_WIDTH = 65_536
 MAX_LAYERS = 1000

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.base.limits import MAX_COUNT, MAX_VOCABULARY_SIZE
+from subgraft.base.limits import MAX_COUNT, MAX_VOCABULARY_SIZE, MIN_VOCABULARY_SIZE
 from subgraft.config.settings_base import (
     MAX_LOST_LINES,
     SENTENCEPIECE_KINDS,
@@ -47,7 +47,7 @@ class VocabularySettings(Settings):
     """
 
     kind: VocabularyKind = "unigram"
-    size: Annotated[int, Field(ge=50, le=MAX_VOCABULARY_SIZE)] = 8000
+    size: Annotated[int, Field(ge=MIN_VOCABULARY_SIZE, le=MAX_VOCABULARY_SIZE)] = 8000
     character_coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     byte_fallback: bool = Field(default_factory=lambda fields: fields.get("kind") in SENTENCEPIECE_KINDS)
     # Left out of fingerprints where they are not set.

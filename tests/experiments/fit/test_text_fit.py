@@ -154,7 +154,8 @@ def test_near_copies_of_training_lines_are_in_neither_dev_nor_test() -> None:
     ("model", "arguments", "complaint"),
     [
         ("gpt2", ["--text", "few.txt"], "10 lines: a fit needs"),
-        ("gpt2", ["--text", "plain.txt"], "no subword that the model lacks occurs 100 times"),
+        ("gpt2", ["--text", "plain.txt"], "0 subwords that the model lacks occur 100 times"),
+        ("gpt2", ["--text", "names.txt"], "an extension has 50 or more"),
         ("gpt2", ["--text", "text.txt", "--other", "few.txt"], "10 lines of other text are too few"),
         ("gpt2", ["--text", "text.txt", "--languages", "de-en"], "the text is in one language"),
         ("gpt2", [], "a fit needs the text of a task"),
@@ -171,6 +172,7 @@ def test_what_cannot_be_fitted_is_refused_and_nothing_is_written(
         CHECKPOINTS[model].publish(here / "model")
     (here / "few.txt").write_text("Eine Zeile.\n" * 10)
     (here / "plain.txt").write_text("".join(f"{number}\n" for number in range(1000)))
+    (here / "names.txt").write_text("".join(f"{number} Xylophonquist\n" for number in range(1000)))
     assert main(["fit", "model", *arguments, "--out", "fitted", "--quick"]) == 2
     assert complaint in capsys.readouterr().err and not (here / "fitted").exists()
 

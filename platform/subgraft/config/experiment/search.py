@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
-from subgraft.base.limits import MAX_VOCABULARY_SIZE
+from subgraft.base.limits import MAX_VOCABULARY_SIZE, MIN_VOCABULARY_SIZE
 from subgraft.config.experiment.systems import System, require_trained_parameters
 from subgraft.config.settings_base import Count, Seed, Settings, VocabularyMode
 from subgraft.config.training import FinetuneSettings
@@ -84,7 +84,7 @@ class SearchSpace(Settings):
     vocabulary_mode: Choices[VocabularyMode] | None = None
     initialiser: Choices[AnyInitialiser] | None = None
     kd_weight: Weights | None = None
-    vocabulary_size: Choices[Annotated[int, Field(ge=50, le=MAX_VOCABULARY_SIZE)]] | None = None
+    vocabulary_size: Choices[Annotated[int, Field(ge=MIN_VOCABULARY_SIZE, le=MAX_VOCABULARY_SIZE)]] | None = None
     generator_steps: Choices[Count] | None = None
     learning_rate: Rates | None = None
     embedding_learning_rate: Weights | None = None

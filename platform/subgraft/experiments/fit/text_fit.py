@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias
 
 from subgraft.base.errors import ArgumentError
 from subgraft.base.files import file_digest, require_file
+from subgraft.base.limits import MIN_VOCABULARY_SIZE
 from subgraft.base.terminal_escaping import printable
 from subgraft.config.corpora import UNDETERMINED, Cleaning, Languages
 from subgraft.data.tasks.registry import TaskName
@@ -185,12 +186,13 @@ class TextFit(FitSession):
         try:
             return extend(old, train, MAX_ADDED, EXAMPLES)
         except TooLargeError as error:
-            if error.possible:
+            if error.possible >= MIN_VOCABULARY_SIZE:
                 return extend(old, train, error.possible, EXAMPLES)
+            possible = error.possible
         hint = "Keep the vocabulary, and train the model by `subgraft.finetune` in Python; or give more text."
         raise ArgumentError(
-            f"no subword that the model lacks occurs {EXAMPLES} times in the text, and a new embedding needs as many "
-            "examples",
+            f"{possible} subwords that the model lacks occur {EXAMPLES} times in the text, as a new embedding needs: "
+            f"an extension has {MIN_VOCABULARY_SIZE} or more",
             where="text",
             hint=hint,
         )
