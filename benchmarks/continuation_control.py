@@ -11,25 +11,21 @@ order of its own. Both are measured on FIT's test lines: bits per character, and
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")  # else a code for each length takes gigabytes
-
 import torch
 import yaml
 from transformers import AutoModelForCausalLM
 
+from language_model_starts import WARMUP, of_size
 from subgraft.base.terminal import Terminal
 from subgraft.interfaces.api.experiments import experiment_of, store_step
 from subgraft.interfaces.api.outputs import Model, load
 from subgraft.interfaces.api.text_scores import compare_on_text
-
-WARMUP = 10
 
 
 def control(settings: dict[str, Any], seed: int, out: Path) -> Model:
@@ -72,15 +68,6 @@ def shuffled(text: Sequence[str], seed: int) -> Iterator[str]:
     order = random.Random(seed)
     while True:
         yield from order.sample(text, len(text))
-
-
-def of_size(lines: Iterator[str], characters: int) -> Iterator[list[str]]:
-    update = list[str]()
-    for line in lines:
-        update.append(line)
-        if sum(map(len, update)) >= characters:
-            yield update
-            update = []
 
 
 def main() -> None:

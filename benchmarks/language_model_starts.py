@@ -44,7 +44,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -316,7 +316,7 @@ def fit_output_rows(decoder: Decoder, new: NewTokens, text: Sequence[str], *, in
         decoder.new_output.copy_(rows)
 
 
-def of_size(text: Sequence[str], characters: int) -> Iterator[list[str]]:
+def of_size(text: Iterable[str], characters: int) -> Iterator[list[str]]:
     """Consecutive lines of at least so many characters."""
     update: list[str] = []
     for line in text:

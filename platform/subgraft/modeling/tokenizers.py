@@ -27,7 +27,6 @@ SIDES: tuple[SideName, ...] = ("encoder", "decoder")
 MEAN_OF_CODES, DRAWN_LIKE_CODES = "mean", "random-matched"
 # The languages of a model that was saved outside a store.
 LANGUAGES = "languages.json"
-# ISO 639's code of an undetermined language.
 
 
 def load_tokenizers(model: Path | str) -> dict[SideName, Tokenizer]:

@@ -18,6 +18,7 @@ from subgraft.training.objectives.objective import AnyObjective
 from subgraft.training.objectives.translation import TranslationSettings
 
 if TYPE_CHECKING:
+    from subgraft.config.models import ModelSettings
     from subgraft.data.text.corpus import Corpus
     from subgraft.modeling.families import Config
     from subgraft.training.context import Context, Json
@@ -41,6 +42,13 @@ class KnownInputs(Protocol):
     @property
     def corpus(self) -> Corpus | None:
         """The input `corpus`, if it exists already."""
+
+
+def built_config(settings: ModelSettings, inputs: KnownInputs) -> Config:
+    """config.json of a new model with the vocabularies of the inputs `encoder` and `decoder`."""
+    from subgraft.modeling.families import config_dict
+
+    return config_dict(settings, *(inputs.vocabulary_size(side) for side in ("encoder", "decoder")))
 
 
 class Stage(Settings):

@@ -69,7 +69,6 @@ class Pairs(Selectable[tuple[str, str]]):
     def __init__(self, source: Text | None, target: Text) -> None:
         self.source: Sequence[str] = [""] * len(target) if source is None else source
         self.target = target
-        self._source = source
 
     def __len__(self) -> int:
         return len(self.target)
@@ -87,7 +86,7 @@ class Pairs(Selectable[tuple[str, str]]):
         return self.take(evenly_spaced_places(len(self), count))
 
     def take(self, indices: np.ndarray) -> Self:
-        source = None if self._source is None else self._source.take(indices)
+        source = self.source.take(indices) if isinstance(self.source, Text) else None
         return type(self)(source, self.target.take(indices))
 
 

@@ -17,7 +17,6 @@ from subgraft.config.settings_base import SideName
 from subgraft.modeling.conditioning.source_settings import conditioning_settings, pretrained_source
 from subgraft.modeling.families import (
     as_both_sides,
-    config_dict,
     family_of,
     vocabulary_sizes,
     with_vocabularies,
@@ -25,7 +24,7 @@ from subgraft.modeling.families import (
 from subgraft.modeling.families.conditional import with_source
 from subgraft.modeling.hub import read_config, resolve_model
 from subgraft.modeling.tokenizers import load_tokenizers, with_languages
-from subgraft.training.stage import Inputs, Stage, Summary
+from subgraft.training.stage import Inputs, Stage, Summary, built_config
 
 if TYPE_CHECKING:
     from subgraft.modeling.families import Config
@@ -78,7 +77,7 @@ class BuildStage(Stage):
     seed: int
 
     def config_after(self, inputs: KnownInputs) -> Config:
-        return config_dict(self.model, *(inputs.vocabulary_size(side) for side in ("encoder", "decoder")))
+        return built_config(self.model, inputs)
 
     def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
         from subgraft.pipeline.compute.models import build_model

@@ -12,12 +12,12 @@ from subgraft.config.models import ModelSettings
 from subgraft.config.settings_base import Settings, SideName
 from subgraft.config.training import FinetuneSettings, PretrainSettings
 from subgraft.config.vocabularies import SamplingSettings
-from subgraft.modeling.families import config_dict, with_next_sentence
+from subgraft.modeling.families import with_next_sentence
 from subgraft.training.objectives.label_tasks import PairTaskSettings
 from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings
 from subgraft.training.objectives.registry import ObjectiveSettings, TaskObjectiveSettings
 from subgraft.training.objectives.translation import TranslationSettings
-from subgraft.training.stage import EpochsOver, ExtraParameters, Inputs, KnownSizes, Summary, TrainedStage
+from subgraft.training.stage import EpochsOver, ExtraParameters, Inputs, KnownSizes, Summary, TrainedStage, built_config
 
 if TYPE_CHECKING:
     from subgraft.modeling.families import Config
@@ -52,10 +52,7 @@ class PretrainStage(TrainedStage):
     language_exponent: float | None = None
 
     def config_after(self, inputs: KnownInputs) -> Config:
-        if self.model is None:
-            config = inputs.config("model")
-        else:
-            config = config_dict(self.model, *(inputs.vocabulary_size(side) for side in ("encoder", "decoder")))
+        config = inputs.config("model") if self.model is None else built_config(self.model, inputs)
         return with_next_sentence(config) if self.predicts_next else config
 
     @property
