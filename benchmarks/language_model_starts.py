@@ -1,12 +1,13 @@
 """How well a pretrained decoder continues with new subwords, by where their embeddings start.
 
     python benchmarks/language_model_starts.py MODEL --text TRAIN --dev DEV --other OTHER --out curves.jsonl
-        [--start own mean fitted] [--min-count 100] [--characters 300000] [--row-characters 160000] [--seed 1]
+        [--start own mean fitted] [--min-count 100] [--characters 300000] [--row-characters 160000] [--extend-at 0]
 
 MODEL is a directory of a causal model with a byte-level vocabulary. TRAIN, DEV and OTHER are text files (.gz too), one
 segment a line. Each start trains all weights on the same lines in the same order by a plain AdamW loop: constant rate
 after ten updates, bf16 autocast, clipping at 1, updates of 2,000 characters. A line of curves.jsonl is one evaluation:
-characters read, processor seconds so far (of the start's preparation too), bits per character of DEV and of OTHER.
+characters read, processor seconds so far (of the start's preparation too), bits per character of DEV and of OTHER. With
+--extend-at, the model is trained in its old vocabulary first, and then extended: frozen is what it is by then.
 
 The starts; E are the old embeddings, tied to the output projection:
 
@@ -335,9 +336,7 @@ def prepare(
     start: str, model: Any, new: NewTokens, text: Sequence[str], other: Sequence[str], settings: argparse.Namespace
 ) -> Decoder:
     """The model with the rows of a start. other: text in which new tokens are not to be written."""
-    decoder = Decoder(model, 0 if start == "own" else len(new.pieces), settings.start_token)
-    if start == "own":
-        return decoder
+    decoder = Decoder(model, len(new.pieces), settings.start_token)
     with torch.no_grad():
         decoder.new_input.copy_(torch.stack([decoder.old[pieces].mean(0) for pieces in new.pieces]))
     beginning, a_third = of_characters(text, settings.row_characters), settings.row_characters // 3
@@ -355,28 +354,51 @@ def prepare(
     return decoder
 
 
+class Training:
+    """Plain AdamW on all weights: updates of the same lines, with bf16 autocast and clipping."""
+
+    def __init__(self, model: Any, rate: float) -> None:
+        self.body = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        groups = [{"params": self.body, "rate": rate}]
+        self._optimizer = torch.optim.AdamW(groups, lr=1.0, weight_decay=0.0, fused=True)
+        self._updates = 0
+        self.rows: list[nn.Parameter] = []
+
+    def add_rows(self, decoder: Decoder, rate: float) -> None:
+        """Train the rows of new tokens too."""
+        self.rows = [each for each in (decoder.new_input, decoder.new_output) if each is not None and len(each)]
+        if self.rows:
+            self._optimizer.add_param_group({"params": self.rows, "rate": rate})
+
+    def update(self, decoder: Decoder, sentences: Sequence[Ids]) -> None:
+        self._updates += 1
+        for group in self._optimizer.param_groups:
+            group["lr"] = group["rate"] * min(1.0, self._updates / WARMUP)
+        count = sum(map(len, sentences))
+        for loss in decoder.losses(sentences):
+            (loss / count).backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_([*self.body, *self.rows], 1.0)
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+
+
 def run(start: str, settings: argparse.Namespace) -> None:
     torch.manual_seed(settings.seed)
     text, dev, other = lines_of(settings.text), lines_of(settings.dev)[:100], lines_of(settings.other)
     further, other = other[200:], other[:100]
     old = load_tokenizers(settings.model)["decoder"]
     new = NewTokens.of(old, text, settings.min_count)
-    tokenizer = old if start == "own" else new.extended
     random.Random(settings.seed).shuffle(text)
-    began = time.process_time()
     model = AutoModelForCausalLM.from_pretrained(settings.model, dtype=torch.float32)
-    decoder = prepare(start, model, new, text, further, settings)
-    body = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    rows = [each for each in (decoder.new_input, decoder.new_output) if each is not None and len(each)]
-    groups = [{"params": body, "rate": settings.rate}, {"params": rows, "rate": settings.row_rate}]
-    optimizer = torch.optim.AdamW([group for group in groups if group["params"]], lr=1.0, weight_decay=0.0, fused=True)
-    seconds, read, done = time.process_time() - began, 0, set[int]()
+    decoder, tokenizer = Decoder(model, 0, settings.start_token), old
+    training, seconds, read, remaining = Training(model, settings.rate), 0.0, 0, list(EVALUATE_AT)
 
     def evaluate() -> None:
         point = {
             "start": start,
+            "extended_at": settings.extend_at,
             "seed": settings.seed,
-            "new_tokens": len(rows[0]) if rows else 0,
+            "new_tokens": len(decoder.new_input),
             "tokens": sum(map(len, tokenizer.encode_batch(dev))),
             "characters": read,
             "seconds": round(seconds, 1),
@@ -387,23 +409,22 @@ def run(start: str, settings: argparse.Namespace) -> None:
         with settings.out.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(point) + "\n")
 
-    for number, update in enumerate(of_size(text, UPDATE), start=1):
-        for place in EVALUATE_AT:
-            if place <= read and place not in done:
-                done.update(each for each in EVALUATE_AT if each <= read)
-                evaluate()
+    for update in of_size(text, UPDATE):
+        extends = tokenizer is old and start != "own" and read >= settings.extend_at
+        if extends and read:
+            evaluate()  # what the old vocabulary has
+        began = time.process_time()
+        if extends:
+            decoder, tokenizer = prepare(start, model, new, text, further, settings), new.extended
+            training.add_rows(decoder, settings.row_rate)
+        seconds += time.process_time() - began
+        if extends or read >= remaining[0]:
+            remaining = [place for place in EVALUATE_AT if place > read]
+            evaluate()
         if read >= settings.characters:
             return
         began = time.process_time()
-        for group in optimizer.param_groups:
-            group["lr"] = group["rate"] * min(1.0, number / WARMUP)
-        sentences = tokenizer.encode_batch(update)
-        count = sum(map(len, sentences))
-        for loss in decoder.losses(sentences):
-            (loss / count).backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_([*body, *rows], 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
+        training.update(decoder, tokenizer.encode_batch(update))
         read += sum(map(len, update))
         seconds += time.process_time() - began
 
@@ -419,6 +440,7 @@ def main() -> None:
     parser.add_argument("--min-count", type=int, default=100)
     parser.add_argument("--characters", type=int, default=300_000)
     parser.add_argument("--row-characters", type=int, default=160_000)
+    parser.add_argument("--extend-at", type=int, default=0, help="characters read in the old vocabulary before")
     parser.add_argument("--rate", type=float, default=2e-4)
     parser.add_argument("--row-rate", type=float, default=1e-3)
     parser.add_argument("--start-token", type=int, default=0, help="0 is SmolLM2's end of text, which begins each line")

@@ -137,6 +137,29 @@ def test_a_plan_compares_vocabularies_and_trains_nothing(
     assert not (here / "home" / "store").exists() and not (here / "fitted" / "model").exists()
 
 
+def test_hours_decide_how_much_is_read_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    CHECKPOINTS["gpt2"].publish(here / "model")
+    assert main([*FIT, "--plan", "--hours", "1e-6"]) == 2
+    said = capsys.readouterr().err
+    assert "characters alone" in said and "20,000 characters take about" in said and not (here / "fitted").exists()
+
+    def planned(hours: str) -> tuple[int, int]:
+        assert main([*FIT, "--plan", "--hours", hours]) == 0
+        finetune = load(here / "fitted" / "fit.yaml", Experiment).finetune
+        assert finetune.max_steps is not None
+        return finetune.max_steps, finetune.batch_size
+
+    first = planned("0.01")
+    text = sum(len(line) for line in (here / "fitted/text/task/train.und").read_text("utf-8").splitlines())
+    assert first[0] >= 10 and first[0] * first[1] <= 2 * text
+    decided = json.loads((here / "fitted" / "fit.json").read_text("utf-8"))["characters read"]
+    assert planned("0.01") == first  # another measurement of the pace changes nothing
+    assert json.loads((here / "fitted" / "fit.json").read_text("utf-8"))["characters read"] == decided
+    assert main([*FIT, "--plan", "--hours", "0.02"]) == 2 and "with another hours" in capsys.readouterr().err
+    with pytest.raises(UserError, match="another amount of training"):
+        subgraft.fit("model", text=here / "text.txt", out="other", hours=1.0, characters=40_000, progress=False)
+
+
 def test_near_copies_of_training_lines_are_in_neither_dev_nor_test() -> None:
     lines = sentences(WORDS, ["", "n", "en"], 1200, 5)
     long = [" ".join(lines[number : number + 4]) for number in range(0, 1200, 4)] * 2

@@ -36,13 +36,18 @@ class Folder:
     def report(self) -> Path:
         return self.out / REPORT
 
+    @property
+    def identity(self) -> dict[str, object]:
+        """What its fit was called with; empty if there is none."""
+        return object_in(self.out / IDENTITY)
+
     def require(self, identity: Mapping[str, object]) -> None:
         """Raises UserError if the folder has other contents, such as another fit. Writes nothing."""
         if self.out.exists() and not self.out.is_dir():
             raise UserError("a folder was expected, this is a file", where=str(self.out), hint="Give another folder.")
         if not self.out.exists() or all(path.name.startswith(PREFIX) for path in self.out.iterdir()):
             return
-        earlier = object_in(self.out / IDENTITY)
+        earlier = self.identity
         if not earlier:
             hint = "Give an absent or empty folder, or that of the same fit."
             raise UserError("is not empty, and no fit of a model", where=str(self.out), hint=hint)

@@ -22,7 +22,7 @@ from subgraft.evaluation.reporting.model_use import use_of
 from subgraft.experiments.fit.base_model import BaseModelFacts
 from subgraft.experiments.fit.choices import BYTES_PER_WEIGHT, MAX_WEIGHTS, VOCADT, Choice, choose
 from subgraft.experiments.fit.configuration import OLD, OWN, Configuration, Machine, task_of
-from subgraft.experiments.fit.duration import training_time
+from subgraft.experiments.fit.duration import Duration, training_time
 from subgraft.experiments.fit.folder import MODEL, REPORT, Folder
 from subgraft.experiments.fit.outcome import Outcome
 from subgraft.experiments.fit.priors import recommendation
@@ -177,22 +177,16 @@ class FitSession(ABC):
     def _show_plan(self, session: Session, tokens_per_character: float) -> Plan:
         planned = session.plan()
         _require_loadable(planned)
-        trainings = estimates(session.store, planned, session.experiment.runtime)
-        duration = training_time(
-            trainings,
-            session.experiment.runtime,
-            machine().cores,
-            self._request.model.directory,
-            tokens_per_character,
-        )
+        trainings = len(estimates(session.store, planned, session.experiment.runtime))
+        duration = expected_training(session, planned, self._request.model.directory, tokens_per_character)
         completed = len(planned.entries) - len(planned.to_run)
         self._say(f"{len(planned.entries)} steps, {completed} of them done" if planned.to_run else "all of it is done")
         if trainings:
             unknown = [
-                f"{len(trainings)} trainings for a time that is not known, and then {self.outputs} of the test set"
+                f"{trainings} trainings for a time that is not known, and then {self.outputs} of the test set"
             ]
             quick, cores = self._request.quick, machine().cores
-            lines = duration.describe(len(trainings), cores, quick=quick, then=self.outputs) if duration else unknown
+            lines = duration.describe(trainings, cores, quick=quick, then=self.outputs) if duration else unknown
             for line in lines:
                 self._say(line)
         return planned
@@ -329,6 +323,13 @@ class Fit(FitSession):
             for warning in self._request.model.warnings_about(documents.pairs, pair):
                 self._say(warning)
         return dict(zip(directions, splits, strict=True))
+
+
+def expected_training(session: Session, planned: Plan, model: Path, tokens_per_character: float) -> Duration | None:
+    """The time of all trainings of a plan on this machine; None if it is not known."""
+    runtime = session.experiment.runtime
+    trainings = estimates(session.store, planned, runtime)
+    return training_time(trainings, runtime, machine().cores, model, tokens_per_character)
 
 
 def _require_loadable(planned: Plan) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from math import exp, log
@@ -21,6 +21,8 @@ from subgraft.base.files import file_digest, require_file
 from subgraft.base.limits import MIN_VOCABULARY_SIZE
 from subgraft.base.terminal_escaping import printable
 from subgraft.config.corpora import UNDETERMINED, Cleaning, Languages
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.data.tasks.registry import TaskName
 from subgraft.data.text.text_files import TextFiles
 from subgraft.evaluation.metrics.significance import FEWEST_SEEDS, LEVEL, Comparison
@@ -37,7 +39,7 @@ from subgraft.experiments.fit.choices import QUICK_SEEDS, SEEDS
 from subgraft.experiments.fit.configuration import OLD, Machine
 from subgraft.experiments.fit.outcome import Advice, Outcome, untrained_in_words
 from subgraft.experiments.fit.preview_page import render
-from subgraft.experiments.fit.session import FitRequest, FitSession, PreparedFit, machine
+from subgraft.experiments.fit.session import FitRequest, FitSession, PreparedFit, expected_training, machine
 from subgraft.experiments.fit.split import Documents, Split, split
 from subgraft.experiments.fit.tokenization_report import measure_lines
 from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, MAX_ADDED, preview_vocabularies
@@ -73,6 +75,9 @@ WORTH_SAVING = 0.05
 LEARNING_RATE, NEW_EMBEDDING_LEARNING_RATE = 2e-4, 1e-3
 UPDATE, LARGE_UPDATE, MANY_CHARACTERS = 2000, 4000, 500_000  # characters
 PASSES, MAX_CHARACTERS, QUICK_CHARACTERS = 2, 1_000_000, 100_000
+MIN_CHARACTERS = 20_000  # fewer are not enough for ten updates
+# In the folder's identity: what a fit within hours has decided.
+_READ = "characters read"
 EVALUATED_AT = (0.1, 0.2, 0.4, 0.7, 1.0)  # of the updates
 # Lines of the other text whose bits are measured, and the fewest that say something.
 MAX_OTHER, FEWEST_OTHER = 200, 20
@@ -90,13 +95,15 @@ class TextFitRequest(FitRequest):
         other: Files or folders of text on which the model must not become worse.
         field: The column of the text in JSON lines and Parquet.
         only_this_text: Whether the model is for this text alone, so that its vocabulary may be replaced.
-        characters: How many characters each training reads; None for a number that suits the text.
+        characters: How many characters each training reads; None for a number that suits the text, or the hours.
+        hours: How long all trainings may take together, as far as two passes over the text last.
     """
 
     other: tuple[Path, ...] = ()
     field: str = "text"
     only_this_text: bool = False
     characters: int | None = None
+    hours: float | None = None
 
 
 class TextFit(FitSession):
@@ -128,6 +135,7 @@ class TextFit(FitSession):
             "languages": self._languages.name,
             "quick": request.quick,
             "characters": request.characters,
+            "hours": request.hours,
             "only this text": request.only_this_text,
         }
 
@@ -155,17 +163,40 @@ class TextFit(FitSession):
             separator=self._separator(text),
             added=len(extended) - len(old),
             replaced=len(replaced.vocabulary) if replaced else None,
-            training=TextTraining.of(characters, request.characters, quick=request.quick),
+            training=TextTraining.of(request.characters or characters_to_read(characters, quick=request.quick)),
             machine=machine(),
             quick=request.quick,
             max_lost_lines=request.max_lost_lines,
             other=len(other[1]) if other else None,
         )
+        tokens_per_character = sum(map(len, old.encode_batch(train))) / max(1, characters)
+        earlier = self._folder.identity.get(_READ)
         self._folder.claim(self._identity)
         self._folder.write_lines(_files(text, other, self._languages.target))
+        if request.hours is not None:
+            # Another measurement would make another experiment of a fit that is continued.
+            read = earlier if isinstance(earlier, int) else self._within_hours(configuration, tokens_per_character)
+            self._folder.claim({**self._identity, _READ: min(read, PASSES * characters)})
+            configuration = replace(configuration, training=TextTraining.of(min(read, PASSES * characters)))
         session = self._open_session(configuration.yaml())
         self._say(configuration.in_words)
-        return PreparedFit(session, sum(map(len, old.encode_batch(train))) / max(1, characters))
+        return PreparedFit(session, tokens_per_character)
+
+    def _within_hours(self, configuration: _Configuration, tokens_per_character: float) -> int:
+        """How many characters each training may read, at the pace of this machine."""
+        self._folder.write_configuration(configuration.yaml())
+        session = Session(load(self._folder.configuration, Experiment), self._folder.out)
+        expected = expected_training(session, session.plan(), self._request.model.directory, tokens_per_character)
+        if expected is None:
+            what = "how long an update of this model takes is not known"
+            raise ArgumentError(what, where="hours", hint="Give `characters`.")
+        hours, hours_needed = self._request.hours or 0.0, expected.seconds / 3600
+        read = configuration.training.characters
+        read = int(read * hours / hours_needed) if hours_needed else read
+        if read < MIN_CHARACTERS:
+            hint = f"{MIN_CHARACTERS:,} characters take about {hours * MIN_CHARACTERS / max(1, read):.2g} hours."
+            raise ArgumentError(f"each training could read {read:,} characters alone", where="hours", hint=hint)
+        return read
 
     def _read_other(self) -> tuple[list[str], list[str]] | None:
         """Lines of the other text: for an upstream corpus, and a test set. None if there is no other text."""
@@ -258,6 +289,11 @@ def _files(text: Split, other: tuple[list[str], list[str]] | None, language: str
     return files
 
 
+def characters_to_read(characters: int, *, quick: bool = False) -> int:
+    """How many characters of a text of this size each training reads if nothing is requested."""
+    return min(PASSES * characters, QUICK_CHARACTERS if quick else MAX_CHARACTERS)
+
+
 class TextTraining(NamedTuple):
     """The updates of each training, and the characters of an update."""
 
@@ -265,11 +301,14 @@ class TextTraining(NamedTuple):
     batch_size: int
 
     @classmethod
-    def of(cls, characters: int, requested: int | None = None, *, quick: bool = False) -> TextTraining:
-        """For a text of so many characters, of which a training reads as many as requested."""
-        budget = requested or min(PASSES * characters, QUICK_CHARACTERS if quick else MAX_CHARACTERS)
-        size = LARGE_UPDATE if budget > MANY_CHARACTERS else UPDATE
-        return cls(max(10, budget // size), size)
+    def of(cls, characters: int) -> TextTraining:
+        """Of so many characters, counted as often as they are read."""
+        size = LARGE_UPDATE if characters > MANY_CHARACTERS else UPDATE
+        return cls(max(10, characters // size), size)
+
+    @property
+    def characters(self) -> int:
+        return self.steps * self.batch_size
 
     @property
     def evaluate_at(self) -> list[int]:

@@ -179,6 +179,7 @@ def _text_settings(facts: BaseModelFacts, paths: tuple[Path, ...], field: str, f
         LEARNING_RATE,
         TextTraining,
         bits_by_separator,
+        characters_to_read,
         likeliest,
         split_text,
         text_files,
@@ -188,7 +189,7 @@ def _text_settings(facts: BaseModelFacts, paths: tuple[Path, ...], field: str, f
     for name, lines in text_files(text, UNDETERMINED).items():
         (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     dev = [line for line, _ in text.dev]
-    training = TextTraining.of(sum(len(line) for line, _ in text.train))
+    training = TextTraining.of(characters_to_read(sum(len(line) for line, _ in text.train)))
     length = {} if facts.max_length is None or facts.max_length >= 512 else {"max_length": facts.max_length}
     return {
         "name": NAME,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -107,6 +108,7 @@ def fit(
     field: str = "text",
     only_this_text: bool = False,
     characters: int | None = None,
+    hours: float | None = None,
     quick: bool = False,
     labels: bool = False,
     max_lost_lines: float = MAX_LOST_LINES,
@@ -128,6 +130,7 @@ def fit(
         field: The column of the text in tables, JSON lines and Parquet.
         only_this_text: Whether a language model is for this text alone, so that its vocabulary may be replaced.
         characters: How many characters each training of a language model reads; by default what suits the text.
+        hours: In its place, how long all trainings of a language model may take together on this machine.
         quick: One seed, and half the steps and 100 test sentences, or at most 100,000 characters of text.
         labels: Whether the model is to predict the labels of texts.
         max_lost_lines: The share of the text's lines that the new vocabulary may change and the model's gives back.
@@ -147,6 +150,7 @@ def fit(
             field=field != "text",
             only_this_text=only_this_text,
             characters=characters,
+            hours=hours,
         )
     directions = _directions(pairs)
     if directions and languages is not None:
@@ -167,6 +171,7 @@ def fit(
                 languages=requested,
                 only_this_text=only_this_text,
                 characters=characters,
+                hours=hours,
                 quick=quick,
                 max_lost_lines=max_lost_lines,
                 console=console,
@@ -242,6 +247,7 @@ def text_session(
     field: str | None = None,
     only_this_text: bool = False,
     characters: int | None = None,
+    hours: float | None = None,
     max_lost_lines: float = MAX_LOST_LINES,
 ) -> FitSession:
     """The fit of a language model to files or folders of text. Raises UserError as `fit` does."""
@@ -251,6 +257,10 @@ def text_session(
     require_share("max_lost_lines", max_lost_lines)
     if len(languages) > 1:
         raise ArgumentError("the text is in one language", where="languages", hint="Give it once, as in en-en.")
+    if hours is not None and characters is not None:
+        raise ArgumentError("is another amount of training than `characters`", where="hours", hint="Give one of them.")
+    if hours is not None and not 0 < hours < math.inf:
+        raise ArgumentError(f"expected a number above zero, found {hours}", where="hours")
     directory = str(located(model))
     # These take seconds to load.
     from subgraft.experiments.fit.base_model import BaseModelFacts
@@ -267,6 +277,7 @@ def text_session(
         field=field or "text",
         only_this_text=only_this_text,
         characters=characters,
+        hours=hours,
     )
     return TextFit(request, console)
 

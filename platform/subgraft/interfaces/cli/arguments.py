@@ -8,6 +8,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from difflib import get_close_matches
@@ -177,6 +178,14 @@ def whole_number(minimum: int, maximum: int = _UNBOUNDED) -> Callable[[str], int
         return int(text)
 
     return convert
+
+
+def positive_number(text: str) -> float:
+    """A type of argument: a finite number above zero."""
+    with suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"expected a number above zero, found '{text}'")
 
 
 def languages(text: str) -> Languages:

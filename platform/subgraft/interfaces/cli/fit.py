@@ -21,6 +21,7 @@ from subgraft.interfaces.cli.arguments import (
     add_text,
     console,
     language_pair,
+    positive_number,
     print_json,
     selected,
     whole_number,
@@ -65,7 +66,10 @@ def add_to(commands: Commands) -> None:
     alone = "with --text: the model is for this text alone, so that its vocabulary may be replaced too"
     fit.add_argument("--only-this-text", action="store_true", help=alone)
     characters = "with --text: how many characters each training reads (default: two passes, at most a million)"
-    fit.add_argument("--characters", type=whole_number(20_000), metavar="N", help=characters)
+    budget = fit.add_mutually_exclusive_group()
+    budget.add_argument("--characters", type=whole_number(20_000), metavar="N", help=characters)
+    hours = "with --text: as many characters as all trainings read in so many hours on this machine, at most two passes"
+    budget.add_argument("--hours", type=positive_number, metavar="H", help=hours)
     languages = "as in en-fr, for each --pairs in turn; needed if the model's files do not name them"
     fit.add_argument("--languages", type=language_pair, action="append", metavar="SOURCE-TARGET", help=languages)
     add_out(fit, "gets model/, report/, fit.yaml and the split text/; absent, empty, or of the same fit")
@@ -82,7 +86,7 @@ def run_fit(arguments: argparse.Namespace) -> None:
 
     directions = tuple(arguments.languages or ())
     common = selected(arguments, "out", "quick", "max_lost_lines", "text") | {"console": console()}
-    own = selected(arguments, "other", "field", "only_this_text", "characters")
+    own = selected(arguments, "other", "field", "only_this_text", "characters", "hours")
     if arguments.pairs or arguments.labels:
         refuse_options_of_text(**own)
         with ExitStack() as stack:
