@@ -40,6 +40,12 @@ class Bundle:
         return bundle
 
     @classmethod
+    def load_to_train(cls, directory: Path | str) -> Bundle:
+        """Load a model directory with weights in fp32: in 16 bits most updates are smaller than their last digit."""
+        bundle = cls.load(directory)
+        return replace(bundle, model=bundle.model.float())  # type: ignore[no-untyped-call]
+
+    @classmethod
     def of_body(cls, directory: Path | str) -> Bundle:
         """The body of a model with a placeholder head of two labels, which finetuning replaces.
 

@@ -109,6 +109,17 @@ def read_index(path: Path) -> Mapping[str, str]:
     return files
 
 
+def is_half(directory: Path) -> bool:
+    """Whether a model is loaded in 16 bits: its configuration or else its weights say so, as in transformers."""
+    config = read_object(directory / "config.json")
+    named = config.get("dtype", config.get("torch_dtype"))
+    if isinstance(named, str) and named != "auto":
+        return named in ("float16", "bfloat16")
+    with safe_open(weight_files(directory)[0], framework="numpy") as stored:
+        types = (stored.get_slice(name).get_dtype() for name in stored.keys())  # noqa: SIM118
+        return next((kind for kind in types if kind.startswith(("F", "BF"))), "F32") in ("F16", "BF16")
+
+
 def require_complete(files: Iterable[Path]) -> None:
     """Raises UserError if a file is not as long as its header says. Only headers are read."""
     for path in files:

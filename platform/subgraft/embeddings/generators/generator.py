@@ -51,8 +51,8 @@ class GeneratorOrigin:
 
 
 def table_digest(table: Tensor) -> str:
-    """SHA-256 of an embedding matrix."""
-    contiguous = table.detach().cpu().contiguous()
+    """SHA-256 of an embedding matrix in fp32, in which one of 16 bits is trained."""
+    contiguous = table.detach().cpu().float().contiguous()
     return hashlib.sha256(contiguous.view(torch.uint8).numpy().data).hexdigest()
 
 

@@ -44,7 +44,7 @@ def import_network(stage: ImportedNetworkStage, inputs: Inputs, out: Path, conte
 
 
 def train_network(stage: NetworkStage, inputs: Inputs, out: Path, context: Context) -> Summary:
-    bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
+    bundle, corpus = Bundle.load_to_train(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
 
     def create(name: SideName, table_side: SideName) -> Network:
         side = side_of(bundle.model, table_side)
@@ -148,7 +148,7 @@ def train_by_side(
 
 
 def train_generator(stage: GeneratorStage, inputs: Inputs, out: Path, context: Context) -> Summary:
-    bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
+    bundle, corpus = Bundle.load_to_train(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
     # The task's vocabularies, if tokens like its new ones are simulated.
     matched = stage.sides if stage.generator.resegmentation.match else ()
     targets = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in matched}

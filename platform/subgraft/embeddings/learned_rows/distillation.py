@@ -45,7 +45,7 @@ class Compared:
 
 
 def distil(stage: DistillationStage, compared: Compared, inputs: Inputs, out: Path, context: Context) -> Summary:
-    bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
+    bundle, corpus = Bundle.load_to_train(inputs["model"]), Corpus.open(inputs["corpus"])
     stage = with_named_precision(stage, bundle.model, context)
     # Prepare all sides before the first training moves the model to a GPU.
     target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in stage.sides}

@@ -30,7 +30,7 @@ MATCHED_SIDE: SideName = "decoder"
 
 
 def match_likelihood(stage: LikelihoodMatchingStage, inputs: Inputs, out: Path, context: Context) -> Summary:
-    bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
+    bundle, corpus = Bundle.load_to_train(inputs["model"]), Corpus.open(inputs["corpus"])
     require_token_head(bundle.model)
     stage = with_named_precision(stage, bundle.model, context)
     target = Tokenizer.load(inputs[f"vocabulary/{MATCHED_SIDE}"])

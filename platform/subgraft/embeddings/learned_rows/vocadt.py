@@ -27,7 +27,7 @@ from subgraft.training.stage import Inputs, Summary
 
 
 def run(stage: VocadtStage, inputs: Inputs, out: Path, context: Context) -> Summary:
-    bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
+    bundle, corpus = Bundle.load_to_train(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
     stage = with_named_precision(stage, bundle.model, context)
     target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in stage.sides}
     origins = {name: origin(side_of(bundle.model, name), bundle.tokenizers[name]) for name in stage.sides}

@@ -127,7 +127,7 @@ def _time_update(model: Path, precision: Precision, runtime: Runtime, tokens: fl
     from subgraft.modeling.precision import LayerShape, autocast, faster_precision, faster_products, fuses_attention
 
     device = torch.device("cuda" if runtime.gpus_per_worker else "cpu")
-    network = Bundle.load(model).model.to(device).train()  # type: ignore[arg-type]
+    network = Bundle.load_to_train(model).model.to(device).train()  # type: ignore[arg-type]
     optimizer = torch.optim.AdamW(network.parameters(), lr=0.0)
     sentences = max(1, round(tokens / SENTENCE_TOKENS))
     generator = torch.Generator().manual_seed(1)

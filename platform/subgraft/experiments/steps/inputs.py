@@ -36,6 +36,7 @@ from subgraft.experiments.preflight import (
 )
 from subgraft.modeling.hub import HUB_FILES, adapter_base, pinned, with_revision
 from subgraft.modeling.tokenizers import DRAWN_LIKE_CODES, load_tokenizers, with_languages
+from subgraft.modeling.weights import is_half
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline.stages.corpora import CorpusStage, TextStage
 from subgraft.pipeline.stages.models import ENTITY_FILES, CheckpointStage, EntityStage
@@ -283,7 +284,9 @@ def from_checkpoint(
     digest = checkpoint_digest(directory) if Path(model).is_dir() else identity
     if (base := adapter_base(directory, model, HUB_FILES)) is not None:
         digest = f"{digest} on {checkpoint_digest(base)}"
-    return Step(CheckpointStage(digest=digest, model=identity, body=body, next_sentence=next_sentence), name)
+    half = is_half(base or directory)
+    stage = CheckpointStage(digest=digest, model=identity, body=body, next_sentence=next_sentence, half=half)
+    return Step(stage, name)
 
 
 def checkpoint_digest(directory: Path) -> str:

@@ -91,7 +91,7 @@ class BothDirections(AuxiliaryText):
 
 
 def train_both_directions(stage: UnsupervisedStage, inputs: Inputs, out: Path, context: Context) -> Summary:
-    bundle = Bundle.load(inputs["model"])
+    bundle = Bundle.load_to_train(inputs["model"])
     stage = with_named_precision(stage, bundle.model, context)
     settings, languages = stage.training, stage.languages
     task = Request(bundle, Corpus.open(inputs["corpus"], context.cache), languages, settings, stage.seed)

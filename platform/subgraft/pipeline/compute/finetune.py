@@ -85,7 +85,7 @@ def _train(finetuning: Finetuning, bundle: Bundle, inputs: Inputs, corpus: Corpu
     stage, settings = finetuning.stage, finetuning.stage.training
     if stage.tie_to_sources:
         matrices = {side: load_matrix(inputs["model"], side) for side in stage.tie_to_sources}
-        return finetuning.train_tied(bundle, Bundle.load(inputs["upstream"]), matrices)
+        return finetuning.train_tied(bundle, Bundle.load_to_train(inputs["upstream"]), matrices)
     if stage.first_phase is not None:
         return finetuning.train_in_phases(_load_model(stage, inputs, corpus), bundle, stage.first_phase)
     if settings.train == "new-rows" and stage.new_rows is not None:
@@ -127,7 +127,7 @@ def _translates_dev(stage: FinetuneStage) -> bool:
 
 def _load_model(stage: FinetuneStage, inputs: Inputs, corpus: Corpus) -> Bundle:
     """Load the model, and add the chat template or the head that its task needs."""
-    bundle = Bundle.load(inputs["model"])
+    bundle = Bundle.load_to_train(inputs["model"])
     if isinstance(stage.objective, ConversationSettings):
         return with_template(bundle, stage.objective.chat)
     if isinstance(stage.objective, LabelledSettings | LabelledPairsSettings):

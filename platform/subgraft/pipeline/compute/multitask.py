@@ -21,7 +21,7 @@ from subgraft.training.understanding.objective import LabelledExamples
 
 def run(stage: MultitaskStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     """Train the model; the output is the model of the stage's own task, with the other heads in a separate file."""
-    bundle = Bundle.load(inputs["model"])
+    bundle = Bundle.load_to_train(inputs["model"])
     stage = with_named_precision(stage, bundle.model, context)
     settings = stage.training
     tasks = {name: _require_labelled(task_stage.objective) for name, task_stage in stage.by_task.items()}

@@ -99,7 +99,7 @@ def _save_step(bundle: Bundle, folder: Path, step: int) -> None:
 
 def _initial_model(stage: PretrainStage, inputs: Inputs) -> Bundle:
     """The model before its first step, built or loaded, in the form that its objectives need."""
-    bundle = Bundle.load(inputs["model"]) if stage.model is None else build(stage.model, inputs, stage.seed)
+    bundle = Bundle.load_to_train(inputs["model"]) if stage.model is None else build(stage.model, inputs, stage.seed)
     if stage.predicts_next:
         return replace(bundle, model=with_next_sentence(bundle.model, stage.seed))
     if any(objective.one_sided for objective in stage.objectives):

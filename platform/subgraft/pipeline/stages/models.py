@@ -39,6 +39,7 @@ class CheckpointStage(Stage):
     next_sentence: Whether it keeps a head for next sentences that only its weights show, to be trained further.
     new_languages: The languages for which it gets codes, with the initialiser of each.
     seed: Of codes that are drawn; 0 without any.
+    half: Whether its weights have 16 bits. All trainings that follow are then in fp32, and were not at first.
     """
 
     stage_name: ClassVar[str] = "checkpoint"
@@ -50,6 +51,7 @@ class CheckpointStage(Stage):
     next_sentence: bool = False
     new_languages: Mapping[str, str] = {}
     seed: int = 0
+    half: bool = Field(False, exclude_if=lambda half: not half)
 
     def config_after(self, inputs: KnownInputs) -> Config:
         config = read_config(resolve_model(self.model, body=True))
