@@ -22,6 +22,7 @@ from subgraft.data.text.text_files import MAX_SEGMENT, TextFiles
 from subgraft.evaluation.metrics.significance import Comparison, Interval
 from subgraft.experiments.fit.split import Documents, split
 from subgraft.experiments.fit.text_fit import _Contender
+from subgraft.interfaces.api.outputs import generate
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.causal import CausalSettings
@@ -250,3 +251,83 @@ def test_a_fit_ends_in_a_model_that_continues_text(here: Path) -> None:
     frame = pd.DataFrame({"text": (here / "text.txt").read_text(encoding="utf-8").splitlines()})
     with pytest.raises(UserError, match="there is no column 'body'"):
         subgraft.fit("model", text=frame, field="body", out="other", progress=False)
+
+
+def conversations(place: Path, count: int = 700) -> Path:
+    """Questions and answers in the words of the text, a few with two answers, one without any."""
+    path = place / "chats.jsonl"
+    lines = sentences(WORDS, ["", "n", "en"], 4 * count, 5)
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(count):
+            roles = ["user", "assistant"] * (1 + (number % 7 == 0))
+            turns = [{"role": role, "content": lines.pop()} for role in roles]
+            file.write(json.dumps({"messages": turns[:1] if number == 3 else turns}) + "\n")
+    return path
+
+
+def test_conversations_are_held_out_whole(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    CHECKPOINTS["Qwen2.5-0.5B-Instruct"].publish(here / "model")
+    conversations(here)
+    arguments = [
+        "fit",
+        "model",
+        "--chat",
+        "chats.jsonl",
+        "--out",
+        "fitted",
+        "--quick",
+        "--plan",
+        "--other",
+        "other.txt",
+    ]
+    assert main(arguments) == 0, capsys.readouterr().err
+    said = capsys.readouterr().out
+    assert "conversations to train on" in said and "left out: 1 conversations without an answer" in said
+    assert "whole conversations" in said
+    experiment = load(here / "fitted" / "fit.yaml", Experiment)
+    assert experiment.task == "chat" and experiment.finetuned_on.kind == "chat"
+    assert experiment.evaluation.test_sentences == 50 and experiment.evaluation.upstream_sentences == 200
+    read = {}
+    for split_name in ("train", "dev", "test"):
+        path = here / "fitted" / "text" / "task" / f"{split_name}.jsonl"
+        read[split_name] = [json.loads(line)["messages"] for line in path.read_text("utf-8").splitlines()]
+    original = [json.loads(line)["messages"] for line in (here / "chats.jsonl").read_text("utf-8").splitlines()]
+    assert all(turns in original for part in read.values() for turns in part)
+    assert min(map(len, read.values())) >= 50 and sum(map(len, read.values())) < len(original)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "complaint"),
+    [
+        ("gpt2", {"chat": ["chats.jsonl"]}, "no chat template"),
+        ("Qwen2.5-0.5B-Instruct", {"chat": ["text.txt"]}, "not JSON"),
+        ("Qwen2.5-0.5B-Instruct", {"chat": ["chats.jsonl"], "text": ["text.txt"]}, "is fitted in place of `text`"),
+        ("Qwen2.5-0.5B-Instruct", {"chat": ["few.jsonl"]}, "19 conversations: a fit needs"),
+    ],
+)
+def test_conversations_that_cannot_be_fitted_are_refused(
+    model: str, options: Mapping[str, Any], complaint: str, here: Path
+) -> None:
+    CHECKPOINTS[model].publish(here / "model")
+    conversations(here, 20).rename(here / "few.jsonl")
+    conversations(here)
+    with pytest.raises(UserError, match=complaint):
+        subgraft.fit("model", **options, out="fitted", progress=False)
+    assert not (here / "fitted").exists()
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_an_instruct_model_is_fitted_to_conversations(here: Path) -> None:
+    CHECKPOINTS["Qwen2.5-0.5B-Instruct"].publish(here / "model")
+    rows = [json.loads(line) for line in conversations(here).read_text("utf-8").splitlines()]
+    fitted = subgraft.fit(
+        "model", chat=pd.DataFrame(rows), other=[here / "other.txt"], out="fitted", quick=True, progress=False
+    )
+    systems: Mapping[str, Any] = fitted.frame().to_dict("index")
+    assert list(systems) == ["old", "extended"]
+    assert all(row["bits per character"] > 0 < row["bits per character of other text"] for row in systems.values())
+    report = (here / "fitted" / "report" / "report.md").read_text(encoding="utf-8")
+    assert "## Forgetting" in report and "before the last answer" in report
+    if fitted.advised is not None:
+        assert generate(fitted.load(), ["Zeichenkette?"], chat=True)

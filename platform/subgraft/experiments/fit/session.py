@@ -182,9 +182,7 @@ class FitSession(ABC):
         completed = len(planned.entries) - len(planned.to_run)
         self._say(f"{len(planned.entries)} steps, {completed} of them done" if planned.to_run else "all of it is done")
         if trainings:
-            unknown = [
-                f"{trainings} trainings for a time that is not known, and then {self.outputs} of the test set"
-            ]
+            unknown = [f"{trainings} trainings for a time that is not known, and then {self.outputs} of the test set"]
             quick, cores = self._request.quick, machine().cores
             lines = duration.describe(trainings, cores, quick=quick, then=self.outputs) if duration else unknown
             for line in lines:

@@ -32,6 +32,7 @@ FEWEST_DOCUMENTS = 20
 MIN_BLOCK_SIZE, BLOCKS_PER_TEST_SET = 25, 8
 
 Pair: TypeAlias = tuple[str, str]
+Kind: TypeAlias = Literal["pairs", "lines", "conversations"]
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class Split:
         unit: The unit that was not divided.
         dropped: Training pairs by the cleaning rule that dropped them.
         near_copies: Dev and test pairs with near copies in the training pairs.
-        kind: What the text is of, in words.
+        kind: What the text is of.
     """
 
     train: tuple[Pair, ...]
@@ -108,28 +109,28 @@ class Split:
     block: int
     dropped: Mapping[str, int]
     near_copies: int = 0
-    kind: str = "pairs"
+    kind: Kind = "pairs"
 
     @property
     def summary(self) -> str:
         """The split in one sentence."""
         unit = (
-            "whole documents"
+            f"whole {'conversations' if self.kind == 'conversations' else 'documents'}"
             if self.unit == "document"
             else f"blocks of {self.block} lines on end, spread evenly over the files"
         )
         rules = ", ".join(f"{count:,} {RULES[rule]}" for rule, count in self.dropped.items())
         near = near_copies_in_words(self.near_copies)
-        if near and self.kind == "lines":
-            near = f"dropped from dev and test: {self.near_copies:,} with near copies in the training lines"
+        if near and self.kind != "pairs":
+            near = f"dropped from dev and test: {self.near_copies:,} with near copies in the training {self.kind}"
         dropped = f"; dropped from the training {self.kind}: {rules}" if rules else ""
         return f"held out: {unit}{dropped}" + (f"; {near}" if near else "")
 
 
-def split(text: Documents, cleaning: Cleaning, kind: str = "pairs") -> Split:
+def split(text: Documents, cleaning: Cleaning, kind: Kind = "pairs") -> Split:
     """Split the text deterministically.
 
-    kind: what the text is of, in words; dev and test lines with near copies in the training lines are dropped.
+    kind: what the text is of; lines and conversations of dev and test with near copies in training are dropped.
 
     Training pairs that share a side with dev or test are dropped, and those that `cleaning` rejects. Raises UserError
     if there are fewer pairs than the splits need.
@@ -146,11 +147,11 @@ def split(text: Documents, cleaning: Cleaning, kind: str = "pairs") -> Split:
     train = tuple((sides[0], sides[1]) for sides in clean(rest, cleaning, held_out, counts, (0, 1)))
     _require(len(train), f"training {kind} after cleaning", kind, FEWEST_TRAINING)
     dropped = {rule: count for rule, count in counts.items() if rule in RULES}
-    if kind == "lines":
+    if kind != "pairs":
         copied = held_out.nearly_copied
         test = tuple(pair for number, pair in enumerate(test, len(dev)) if number not in copied)
         dev = tuple(pair for number, pair in enumerate(dev) if number not in copied)
-        remaining = "lines of dev or test have no near copy in the training lines"
+        remaining = f"{kind} of dev or test have no near copy in the training {kind}"
         _require(min(len(dev), len(test)), remaining, kind, FEWEST_HELD_OUT // 2)
     unit: Literal["document", "block"] = "document" if by_document else "block"
     return Split(train, dev, test, unit, block, dropped, counts["near_copies"], kind)
@@ -176,11 +177,11 @@ def held_out_size(examples: int, maximum: int) -> int:
     return min(maximum, max(FEWEST_HELD_OUT, round(HELD_OUT_SHARE * examples)))
 
 
-def _require(number: int, what: str, kind: str, minimum: int) -> None:
+def _require(number: int, what: str, kind: Kind, minimum: int) -> None:
     if number < minimum:
         raise ArgumentError(
             f"{number:,} {what}: a fit needs {minimum:,} or more",
-            where="text" if kind == "lines" else "pairs",
+            where={"pairs": "pairs", "lines": "text", "conversations": "chat"}[kind],
             hint=f"{FEWEST_HELD_OUT} are held out as dev and as test set each, {FEWEST_TRAINING} are trained on.",
         )
 

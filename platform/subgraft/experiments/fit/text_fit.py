@@ -50,7 +50,7 @@ from subgraft.experiments.steps.inputs import checkpoint_digest
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.compute.report import collect_continued
+from subgraft.pipeline.compute.report import collect_any
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learn import kind_like
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
@@ -111,11 +111,24 @@ class TextFit(FitSession):
 
     outputs = "continuations"
     files = "text"
+    corpus = "{folder: text/task}"
+    # Test examples of the report, under `quick` too; None for all.
+    tested: tuple[int, int] | None = None
+    # Tokens of an example at least, if the model takes as many.
+    max_length = 512
     _request: TextFitRequest
 
     @property
     def _task(self) -> TaskName:
         return "continuation"
+
+    def _read(self) -> Split:
+        """Train, dev and test lines, each as a pair with itself, as the parts of a corpus in one language are."""
+        return split_text(TextFiles(self._request.files, self._request.field))
+
+    def _task_files(self, text: Split) -> Mapping[str, Sequence[str]]:
+        """The lines of each file of the task's corpus."""
+        return text_files(text, self._languages.target)
 
     def _task_languages(self, request: FitRequest) -> Languages:
         languages = request.languages or checkpoint_languages(request.model.directory)
@@ -130,7 +143,7 @@ class TextFit(FitSession):
         request = self._request
         return {
             "model": checkpoint_digest(request.model.directory),
-            "text": _digests(request.files, request.field),
+            self.files: _digests(request.files, request.field),
             "other": _digests(request.other, request.field),
             "languages": self._languages.name,
             "quick": request.quick,
@@ -145,9 +158,11 @@ class TextFit(FitSession):
     def _prepare(self) -> PreparedFit:
         request, old = self._request, self._request.model.tokenizers["decoder"]
         self._heading("Text")
-        text = split_text(TextFiles(request.files, request.field))
+        text = self._read()
         train = [line for line, _ in text.train]
-        self._say(f"{len(train):,} lines to train on, {len(text.dev):,} dev, {len(text.test):,} test; {text.summary}")
+        self._say(
+            f"{len(train):,} {text.kind} to train on, {len(text.dev):,} dev, {len(text.test):,} test; {text.summary}"
+        )
         other = self._read_other()
         self._heading("Vocabularies")
         self._console.print(render(preview_vocabularies(old, train), None, continues=True))
@@ -159,7 +174,9 @@ class TextFit(FitSession):
         configuration = _Configuration(
             self._name,
             request.model,
+            self._task,
             self._languages.target,
+            corpus=self.corpus,
             separator=self._separator(text),
             added=len(extended) - len(old),
             replaced=len(replaced.vocabulary) if replaced else None,
@@ -168,11 +185,14 @@ class TextFit(FitSession):
             quick=request.quick,
             max_lost_lines=request.max_lost_lines,
             other=len(other[1]) if other else None,
+            tested=self.tested[request.quick] if self.tested else None,
+            max_length=self.max_length,
         )
         tokens_per_character = sum(map(len, old.encode_batch(train))) / max(1, characters)
         earlier = self._folder.identity.get(_READ)
         self._folder.claim(self._identity)
-        self._folder.write_lines(_files(text, other, self._languages.target))
+        files = {f"task/{name}": lines for name, lines in self._task_files(text).items()}
+        self._folder.write_lines({**files, **_other_files(other, self._languages.target)})
         if request.hours is not None:
             # Another measurement would make another experiment of a fit that is continued.
             read = earlier if isinstance(earlier, int) else self._within_hours(configuration, tokens_per_character)
@@ -281,12 +301,10 @@ def text_files(text: Split, language: str) -> dict[str, Sequence[str]]:
     return {f"{name}.{language}": [line for line, _ in pairs] for name, pairs in parts.items()}
 
 
-def _files(text: Split, other: tuple[list[str], list[str]] | None, language: str) -> dict[str, Sequence[str]]:
-    """The lines of each file: task/SPLIT.LANGUAGE, and other/SPLIT.LANGUAGE."""
-    files = {f"task/{name}": lines for name, lines in text_files(text, language).items()}
-    if other is not None:
-        files |= {f"other/train.{language}": other[0], f"other/test.{language}": other[1]}
-    return files
+def _other_files(other: tuple[list[str], list[str]] | None, language: str) -> dict[str, Sequence[str]]:
+    if other is None:
+        return {}
+    return {f"other/train.{language}": other[0], f"other/test.{language}": other[1]}
 
 
 def characters_to_read(characters: int, *, quick: bool = False) -> int:
@@ -319,13 +337,16 @@ class TextTraining(NamedTuple):
 class _Configuration:
     """The contents of a fit's configuration.
 
+    corpus: The source of the task's corpus, in YAML.
     added: Subwords of the extension.  replaced: The size of the vocabulary that replaces the old one, if any.
-    other: Lines of the other text's test set, if there is one.
+    other: Lines of the other text's test set, if there is one.  tested: Test examples; None for all.
     """
 
     name: str
     model: BaseModelFacts
+    task: TaskName
     language: str
+    corpus: str
     separator: Separator
     added: int
     replaced: int | None
@@ -334,6 +355,8 @@ class _Configuration:
     quick: bool
     max_lost_lines: float
     other: int | None
+    tested: int | None
+    max_length: int
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -354,7 +377,7 @@ class _Configuration:
     def yaml(self) -> str:
         """The file's text."""
         model, training, quote = self.model, self.training, json.dumps
-        corpora, upstream = "  task: {folder: text/task}", ""
+        corpora, upstream = f"  task: {self.corpus}", ""
         if self.other is not None:
             corpora += "\n  other: {folder: text/other}   # its test set shows what the model forgets"
             upstream = "\n  corpus: other"
@@ -367,12 +390,14 @@ class _Configuration:
                 f"vocabulary_size: {self.replaced}, vocabulary_min_count: 1}}"
             )
         )
-        length = "" if model.max_length is None or model.max_length >= 512 else f"\n  max_length: {model.max_length}"
+        longest = self.max_length if model.max_length is None else min(model.max_length, self.max_length)
+        length = "" if longest == TextFit.max_length else f"\n  max_length: {longest}"
         forgetting = "" if self.other is None else f"\n  upstream_sentences: {self.other}"
         speed = (
             "\n  beam: 1\n  speed_sentences: 16\n  max_length_ratio: 1.0   # a continuation is as long as its prompt"
         )
         speed += "\n  speed_repeats: 1" if self.quick else ""
+        speed += "" if self.tested is None else f"\n  test_sentences: {self.tested}"
         cores = self.machine.cores
         one_by_one = model.parameters > LARGE or 2 * len(self.seeds) >= cores
         cpus = cores if model.parameters > LARGE else 1 if one_by_one else cores // (2 * len(self.seeds))
@@ -382,7 +407,7 @@ class _Configuration:
 # Rates and sizes: docs/measurements/pretrained-language-model.md.
 name: {self.name}
 preset: small
-task: continuation
+task: {self.task}
 languages: {{source: {self.language}, target: {self.language}}}
 seeds: [{", ".join(map(str, self.seeds))}]
 corpora:   # train, dev and test, as the fit has split your files
@@ -459,7 +484,7 @@ class TextOutcome(Outcome):
     @classmethod
     def read(cls, pipeline: Pipeline, store: Store) -> Self:
         report = pipeline.report
-        data = collect_continued(report.stage, {role: store.path(step) for role, step in report.inputs.items()})
+        data = collect_any(report.stage, {role: store.path(step) for role, step in report.inputs.items()})
         finetuned = [Finetuned.read(steps, store) for steps in pipeline.systems]
         by_system = {name: [each for each in finetuned if each.steps.system.name == name] for name in data.system_names}
         advice = _recommend(data, report.stage.settings["finetune"]["batch_size"])

@@ -123,18 +123,19 @@ class EvaluationSteps:
 
     def forgetting(self, system: System, seed: int, pretrained: Step | None, finetune: Step) -> dict[Moment, Step]:
         """The upstream test set, translated or continued by the system's initial model and by the finetuned one."""
-        settings, learnt = self.experiment.evaluation, self.experiment.finetuned_on
+        settings = self.experiment.evaluation
+        on_text = self.experiment.finetuned_on.on_plain_text(self.experiment.upstream.objectives)
         if settings.upstream_sentences is None:
             return {}
         changes = {"test_sentences": settings.upstream_sentences, "calibration": False, "documents": False}
-        if learnt.continues_text:  # bits are what is compared
+        if on_text is not None:  # bits are what is compared
             changes |= {"speed_sentences": 1, "speed_repeats": 1}
         stage = EvaluateStage(
             languages=self.experiment.upstream_languages,
             evaluation=settings.measurement.model_copy(update=changes),
             packages=packages(METRICS, settings.metrics),
             speed=False,
-            objective=learnt if learnt.continues_text else TranslationSettings(),
+            objective=TranslationSettings() if on_text is None else on_text,
         )
 
         def evaluation_of(model: Step, **labels: str) -> Step:

@@ -104,6 +104,7 @@ def fit(
     out: Path | str,
     languages: LanguagePair | None = None,
     text: TextSource = (),
+    chat: TextSource = (),
     other: TextSource = (),
     field: str = "text",
     only_this_text: bool = False,
@@ -126,6 +127,8 @@ def fit(
         languages: Of source and target, if the model's files do not name them.
         text: Without pairs, the text of a language model: a path or several, of files or folders (lines, JSON lines,
             Parquet), or a table. With pairs, files with more text of the target language.
+        chat: In place of text, conversations for an instruct model, which learns the answers: a path or several, of
+            files or folders of JSON lines; or a table with a column messages or conversations.
         other: Other text, on which a language model must not become worse.
         field: The column of the text in tables, JSON lines and Parquet.
         only_this_text: Whether a language model is for this text alone, so that its vocabulary may be replaced.
@@ -146,6 +149,7 @@ def fit(
 
     if pairs is not None:
         refuse_options_of_text(
+            chat=isinstance(chat, str | Path) or len(chat) > 0,
             other=isinstance(other, str | Path) or len(other) > 0,
             field=field != "text",
             only_this_text=only_this_text,
@@ -165,6 +169,7 @@ def fit(
             session = text_session(
                 model,
                 text=stack.enter_context(text_paths("text", text, field)),
+                chat=stack.enter_context(text_paths("chat", chat, _column_of_turns(chat))),
                 other=stack.enter_context(text_paths("other", other, field)),
                 field=field,
                 out=out,
@@ -235,6 +240,11 @@ def text_paths(name: str, text: TextSource, field: str) -> Iterator[tuple[Path, 
         yield (path,)
 
 
+def _column_of_turns(chat: TextSource) -> str:
+    columns = getattr(chat, "column_names", getattr(chat, "columns", ()))
+    return "conversations" if "conversations" in columns else "messages"
+
+
 def text_session(
     model: Path | str,
     *,
@@ -243,6 +253,7 @@ def text_session(
     languages: Sequence[Languages],
     quick: bool,
     console: Terminal,
+    chat: Sequence[Path | str] = (),
     other: Sequence[Path | str] = (),
     field: str | None = None,
     only_this_text: bool = False,
@@ -250,9 +261,13 @@ def text_session(
     hours: float | None = None,
     max_lost_lines: float = MAX_LOST_LINES,
 ) -> FitSession:
-    """The fit of a language model to files or folders of text. Raises UserError as `fit` does."""
-    if not text:
-        hint = "`text` for a language model, `pairs` for a translator, or `labels` for a classifier or tagger."
+    """The fit of a language model to files or folders of text or of conversations. Raises UserError as `fit` does."""
+    if text and chat:
+        raise ArgumentError("is fitted in place of `text`", where="chat", hint="Give one of them.")
+    if not text and not chat:
+        hint = (
+            "`text` or `chat` for a language model, `pairs` for a translator, or `labels` for a classifier or tagger."
+        )
         raise ArgumentError("a fit needs the text of a task", where="text", hint=hint)
     require_share("max_lost_lines", max_lost_lines)
     if len(languages) > 1:
@@ -264,11 +279,12 @@ def text_session(
     directory = str(located(model))
     # These take seconds to load.
     from subgraft.experiments.fit.base_model import BaseModelFacts
+    from subgraft.experiments.fit.chat_fit import ChatFit
     from subgraft.experiments.fit.text_fit import TextFit, TextFitRequest
 
     request = TextFitRequest(
         BaseModelFacts.of_language_model(str(model), directory),
-        tuple(path_of("text", path) for path in text),
+        tuple(path_of("chat" if chat else "text", path) for path in (*text, *chat)),
         languages[0] if languages else None,
         path_of("out", out),
         quick,
@@ -279,7 +295,7 @@ def text_session(
         characters=characters,
         hours=hours,
     )
-    return TextFit(request, console)
+    return ChatFit(request, console) if chat else TextFit(request, console)
 
 
 def fit_session(
@@ -440,7 +456,7 @@ def _to_json_value(value: Any) -> Any:
     """A value of NumPy or pandas as one of JSON."""
     if isinstance(value, float) and value != value:  # a missing label
         return None
-    return value.item() if hasattr(value, "item") else value
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _in_memory(pairs: Any, languages: Languages | None) -> Iterator[tuple[str, str]]:

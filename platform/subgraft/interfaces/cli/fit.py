@@ -54,21 +54,26 @@ def add_to(commands: Commands) -> None:
         "or value in place of label, or CoNLL's words and tags; trains a classifier, a regression or a tagger"
     )
     data.add_argument("--labels", type=Path, metavar="FILE", help=labels)
+    chat = (
+        "conversations for an instruct model, which learns the answers: JSON lines, or folders of these, with messages "
+        "of role and content, or ShareGPT's conversations of from and value"
+    )
+    data.add_argument("--chat", type=Path, nargs="+", default=[], metavar="FILE", help=chat)
     text = (
         "text for a language model: files of lines (blank lines end a document), JSON lines, Parquet, or folders of "
         "these. With --pairs: more text in the target language, one segment per line, without translations"
     )
     fit.add_argument("--text", type=Path, nargs="+", default=[], metavar="FILE", help=text)
-    other = "with --text: other text, on which the model must not become worse"
+    other = "with --text or --chat: other text, on which the model must not become worse"
     fit.add_argument("--other", type=Path, nargs="+", default=[], metavar="FILE", help=other)
     field = "with --text: the column of the text in JSON lines and Parquet (default: text)"
     fit.add_argument("--field", metavar="NAME", help=field)
-    alone = "with --text: the model is for this text alone, so that its vocabulary may be replaced too"
+    alone = "with --text or --chat: the model is for this text alone, so that its vocabulary may be replaced too"
     fit.add_argument("--only-this-text", action="store_true", help=alone)
-    characters = "with --text: how many characters each training reads (default: two passes, at most a million)"
+    characters = "with --text, --chat: how many characters each training reads (default: two passes, at most a million)"
     budget = fit.add_mutually_exclusive_group()
     budget.add_argument("--characters", type=whole_number(20_000), metavar="N", help=characters)
-    hours = "with --text: as many characters as all trainings read in so many hours on this machine, at most two passes"
+    hours = "in its place: as many as all trainings read in so many hours on this machine, at most two passes"
     budget.add_argument("--hours", type=positive_number, metavar="H", help=hours)
     languages = "as in en-fr, for each --pairs in turn; needed if the model's files do not name them"
     fit.add_argument("--languages", type=language_pair, action="append", metavar="SOURCE-TARGET", help=languages)
@@ -86,7 +91,7 @@ def run_fit(arguments: argparse.Namespace) -> None:
 
     directions = tuple(arguments.languages or ())
     common = selected(arguments, "out", "quick", "max_lost_lines", "text") | {"console": console()}
-    own = selected(arguments, "other", "field", "only_this_text", "characters", "hours")
+    own = selected(arguments, "chat", "other", "field", "only_this_text", "characters", "hours")
     if arguments.pairs or arguments.labels:
         refuse_options_of_text(**own)
         with ExitStack() as stack:

@@ -49,6 +49,11 @@ def run(stage: ReportStage, inputs: Inputs, out: Path, context: Context) -> Summ
     return {"systems": len(data.systems), "artifacts": ["report.html", "report.md"]}
 
 
+def collect_any(stage: ReportStage, inputs: Inputs) -> ReportData:
+    """The data of the report on any task."""
+    return _FORMS[stage.objective.kind].collect(stage, inputs)
+
+
 def collect(stage: ReportStage, inputs: Inputs) -> ReportData:
     """The data of the report, from the step's inputs."""
     return _collect(stage, inputs, system_result, "sources.txt")

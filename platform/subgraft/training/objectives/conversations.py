@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from subgraft.config.settings_base import Settings
+from subgraft.training.objectives.causal import CausalSettings
 from subgraft.training.objectives.objective import AnyObjective
 
 if TYPE_CHECKING:
@@ -30,6 +32,9 @@ class ConversationSettings(AnyObjective):
     chat: ChatSettings = ChatSettings()
 
     continues = True
+
+    def on_plain_text(self, pretrained: Sequence[AnyObjective]) -> AnyObjective:
+        return CausalSettings(packed=False).after(pretrained)
 
     def finetuning(self, request: Request, training: FinetuneSettings) -> TaskText:
         from subgraft.training.objectives.compute.conversations import ConversationsOfTask

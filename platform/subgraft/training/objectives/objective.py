@@ -102,6 +102,11 @@ class AnyObjective(Settings):
         """The last step at which its training changes."""
         return self.from_step
 
+    def on_plain_text(self, pretrained: Sequence[AnyObjective]) -> AnyObjective | None:
+        """The objective by which its model is measured on text of no task; None for a model that translates."""
+        del pretrained
+        return self if self.continues_text else None
+
     def after(self, pretrained: Sequence[AnyObjective]) -> Self:
         """These settings for finetuning a model after this pretraining, whose line separator they must share."""
         del pretrained

@@ -309,7 +309,7 @@ def require_search(experiment: Comparison) -> None:
 def require_measurable(experiment: Comparison) -> None:
     """Additional evaluations need a model or systems that they apply to."""
     if experiment.evaluation.upstream_sentences is not None and not (
-        experiment.upstream.translates or experiment.finetuned_on.continues_text
+        experiment.upstream.translates or experiment.finetuned_on.on_plain_text(experiment.upstream.objectives)
     ):
         raise ValueError(
             "evaluation.upstream_sentences translates the upstream corpus: a model that was pretrained otherwise "
