@@ -26,8 +26,8 @@ import numpy as np
 
 from measurements import Measurements, measurements, options
 from subgraft.config.corpora import Cleaning, Languages
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.batches import BatchFiles, BatchPlan
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.encoded import Encoded, encode

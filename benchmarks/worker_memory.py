@@ -27,9 +27,9 @@ from measurements import measurements, options, real_text
 from subgraft.config.corpora import Cleaning
 from subgraft.config.experiment.presets import preset
 from subgraft.config.training import TrainingSettings
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.paths import data_folder
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.batches import BatchPlan
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.families import SequenceFormat

@@ -101,7 +101,12 @@ def _height(parts: Sequence[str]) -> int:
     return FLOORS.index(inner if inner in FLOORS else parts[0]) if parts[0] in FLOORS else 0
 
 
-LIGHT = ("subgraft.pipeline.stages.", "subgraft.embeddings.methods.", "subgraft.training.objectives.")
+LIGHT = (
+    "subgraft.data.sources.",
+    "subgraft.pipeline.stages.",
+    "subgraft.embeddings.methods.",
+    "subgraft.training.objectives.",
+)
 
 
 def test_no_two_modules_of_a_room_import_each_other(repository: Path) -> None:

@@ -12,7 +12,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.loading import load
 from subgraft.config.settings_base import Settings
 from subgraft.config.vocabularies import VocabularySettings
-from subgraft.data.corpora import CorpusSource
+from subgraft.data.sources.registry import CorpusSource
 
 
 class Constant(Settings):

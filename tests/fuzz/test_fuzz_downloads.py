@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fuzzing import answers, fuzzed
 from raw_servers import raw_server
-from subgraft.config.source_files import UrlFile
 from subgraft.data.sources.download import fetch
+from subgraft.data.sources.urls import UrlFile
 
 pytestmark = pytest.mark.slow
 

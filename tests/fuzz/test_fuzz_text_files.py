@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from fuzzing import answers, any_text, fuzzed
 from subgraft.config.corpora import Cleaning, Languages
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.catalogue import check, get
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text import reading
 from subgraft.evaluation.metrics.meteor import sentence_meteor
 

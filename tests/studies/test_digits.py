@@ -16,9 +16,8 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
-from subgraft.config.source_files import FeatureFiles
-from subgraft.data.corpora import CorpusSource
-from subgraft.data.sources.registry import resolve
+from subgraft.data.sources.features import FeatureFiles
+from subgraft.data.sources.registry import CorpusSource, resolve
 from subgraft.data.text.features import Features
 from subgraft.experiments.pipeline import Pipeline
 

@@ -11,8 +11,8 @@ from labelled import write_files
 from small_experiments import tiny, written
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.training import PretrainSettings
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.next_sentence import with_next_sentence

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from subgraft.config.corpora import Cleaning
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.corpus import Corpus
 
 

@@ -12,8 +12,8 @@ import torch
 from documented import request_on
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.models import KnowledgeableSettings
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.entities import EntityTable
 from subgraft.modeling.families import FAMILIES

@@ -25,8 +25,8 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.config.loading import load
 from subgraft.config.training import TrainingSettings
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.embeddings.generators.generator import Generator
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
@@ -133,6 +133,21 @@ def conditioning(folder: Path) -> None:
     assert torch.equal(generate(**options), generate(**options, use_cache=False))
 
 
+def source(folder: Path) -> None:
+    """A configuration may name the kind of source, and its pairs become a corpus, alone and with others."""
+    pairs = list(zip(english(40), german(40), strict=True))
+    for split, lines in (("train", pairs), ("dev", pairs[:4])):
+        (folder / f"{split}.txt").write_text("".join(f"{line}\n" for pair in lines for line in pair))
+    languages, cleaning = Languages(source="en", target="de"), Cleaning(drop_held_out=False)
+    named = {"alternating": str(folder), "limit": {"train": 10}}
+    corpus = build(CorpusSource.model_validate(named), languages, cleaning, folder / "corpus")
+    assert list(corpus.lines("dev", "target")) == [target for _, target in pairs[:4]] and corpus.size("train") == 10
+    both = {"together": [named, {"generated": "law", "limit": {"train": 5, "dev": 2, "test": 2}}]}
+    assert build(CorpusSource.model_validate(both), languages, cleaning, folder / "both").size("train") == 15
+    changes = [f"corpora.everyday={json.dumps(named)}"]
+    assert load(CONFIGS / "quickstart.yaml", Experiment, changes).corpora["everyday"].kind.name == "alternating"
+
+
 def task(folder: Path) -> None:
     """A configuration may name the task, and gets its defaults."""
     experiment = load(CONFIGS / "quickstart.yaml", Experiment, ["task=simplification"])
@@ -158,7 +173,7 @@ def task_of_labels(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    for extension in (initialiser, metric, family, objective, conditioning, task, task_of_labels):
+    for extension in (initialiser, metric, family, objective, conditioning, source, task, task_of_labels):
         place = Path(sys.argv[1]) / extension.__name__
         place.mkdir()
         try:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.settings_base import SideName
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.encoder_only import BERT2BERT
 from subgraft.subwords.vocabulary.learn import learn

@@ -8,8 +8,8 @@ from typing import Any
 
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.training import PretrainSettings
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.compute.interface import Request

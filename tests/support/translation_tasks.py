@@ -9,8 +9,8 @@ from torch import nn
 
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.training import FinetuneSettings
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.synthetic_pairs import write_pairs
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle

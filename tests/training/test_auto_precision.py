@@ -15,8 +15,8 @@ from safetensors.torch import load_file
 from new_vocabularies import LANGUAGES, TEXTS, upstream
 from subgraft.config.corpora import Cleaning
 from subgraft.config.training import FinetuneSettings, NamedPrecision, Precision
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.modeling import precision
 from subgraft.modeling.precision import MeasuredPrecision
 from subgraft.pipeline.compute.finetune import run

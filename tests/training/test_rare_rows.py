@@ -14,8 +14,8 @@ from safetensors.torch import load_file
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings, RareTokenSettings
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.embeddings.initialisers.new_rows import save_matrices
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle

@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.training import FinetuneSettings
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
 from subgraft.pipeline.compute.finetune import run

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from subgraft.config.entities import TransESettings
-from subgraft.data.sources.triples import read_triples
+from subgraft.data.text.reading import read_triples
 from subgraft.modeling.entities import EntityTable
 
 

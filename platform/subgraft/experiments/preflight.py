@@ -13,14 +13,13 @@ from subgraft.config.conditioning import IN_LAYERS, SourceName
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.settings_base import SideName, Split
-from subgraft.config.source_files import FieldKind
-from subgraft.data.sources.file_sources import FeaturesSource
+from subgraft.data.sources.features import FeaturesSource
 from subgraft.data.sources.labelled import LabelledSource
-from subgraft.data.sources.monolingual import TextsSource
 from subgraft.data.sources.resolved_corpus import ResolvedSource
+from subgraft.data.sources.texts import TextsSource
 from subgraft.data.tasks.question_generation import require_marks
 from subgraft.data.text.features import validate_features
-from subgraft.data.text.fields import CONVERSATION
+from subgraft.data.text.fields import CONVERSATION, FieldKind
 from subgraft.data.text.tensors import row_count
 from subgraft.embeddings.methods.registry import method_spec, names_with
 from subgraft.modeling.families import (

@@ -11,9 +11,8 @@ import pytest
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, Languages
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.catalogue import available, check, get
-from subgraft.data.sources.registry import resolve
+from subgraft.data.sources.registry import CorpusSource, resolve
 
 EN_FR = Languages(source="en", target="fr")
 

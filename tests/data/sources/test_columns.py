@@ -12,11 +12,9 @@ from pydantic import ValidationError
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, Languages
-from subgraft.config.source_files import ColumnFiles
-from subgraft.data.corpora import CorpusSource
+from subgraft.data.sources.columns import ColumnFiles, pairs
 from subgraft.data.sources.corpus_builder import build
-from subgraft.data.sources.records import pairs
-from subgraft.data.sources.registry import resolve
+from subgraft.data.sources.registry import CorpusSource, resolve
 
 ENGLISH = Languages(source="en", target="en")
 

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, Languages
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.tasks.question_generation import QuestionGenerationSettings, pairing
 from subgraft.data.text.corpus import Corpus
 

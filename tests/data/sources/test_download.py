@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from subgraft.base.errors import OperationalError, UserError
-from subgraft.config.source_files import UrlFile
 from subgraft.data.sources.download import fetch
+from subgraft.data.sources.urls import UrlFile
 
 BODY = b"".join(f"line {number}\n".encode() for number in range(50_000))
 

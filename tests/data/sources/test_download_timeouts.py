@@ -12,8 +12,8 @@ import pytest
 from raw_servers import Pieces, raw_server
 from subgraft.base.errors import OperationalError
 from subgraft.base.locks import Lock
-from subgraft.config.source_files import UrlFile
 from subgraft.data.sources.download import fetch
+from subgraft.data.sources.urls import UrlFile
 
 OK = b"HTTP/1.1 200 OK\r\n"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"

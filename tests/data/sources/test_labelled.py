@@ -15,9 +15,9 @@ from pydantic import ValidationError
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, Languages
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources import catalogue
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.corpus import Corpus, class_labels, labels_of
 
 ENGLISH = Languages(source="en", target="en")

@@ -8,9 +8,8 @@ import pytest
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, Languages
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
-from subgraft.data.sources.registry import resolve
+from subgraft.data.sources.registry import CorpusSource, resolve
 from subgraft.data.text.corpus import Corpus
 
 

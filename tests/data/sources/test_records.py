@@ -13,8 +13,8 @@ from safetensors.numpy import save_file
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, Languages
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.corpus import Corpus
 
 FIELDS = {"text": {"language": "en"}, "label": {"kind": "label"}}

@@ -11,8 +11,8 @@ import pytest
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.settings_base import TextSide
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.sources.side_text import named_sources, side_text
 
 LANGUAGES = Languages(source="en", target="de")

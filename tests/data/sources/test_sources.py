@@ -17,11 +17,10 @@ import pytest
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, Languages
-from subgraft.config.source_files import UrlFile
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
-from subgraft.data.sources.file_sources import FileSource
-from subgraft.data.sources.registry import resolve
+from subgraft.data.sources.files import FileSource
+from subgraft.data.sources.registry import CorpusSource, resolve
+from subgraft.data.sources.urls import UrlFile
 
 EN_FR = Languages(source="en", target="fr")
 ENGLISH = Languages(source="en", target="en")
@@ -231,8 +230,13 @@ def test_what_parts_with_one_source_hold_out_is_not_trained_on(tmp_path: Path) -
     ("settings", "complaint"),
     [
         ({"together": [{"folder": "a"}], "limit": {"train": 3}}, "limit applies to one corpus"),
-        ({"together": [{"squad": "a"}]}, "parts of kind together, squad"),
+        ({"together": [{"squad": "a"}]}, "parts of kind squad"),
         ({"together": [{"together": [{"folder": "a"}]}]}, "parts of kind together"),
+        ({"together": [{"folder": "a"}], "multipliers": [1, 2]}, "multipliers has 2 numbers, but together has 1 parts"),
+        ({"folder": "a", "multipliers": [1]}, "multipliers has 1 numbers, but together has 0 parts"),
+        ({"texts": {"en": {"folder": "a"}}, "limit": {"train": 3}}, "limit applies to one corpus"),
+        ({"files": {"train": ["a"]}, "languages": ["en"]}, "languages applies to a folder only"),
+        ({"columns": {"folder": "a"}, "documents": "blank-lines"}, "applies to a folder or files only"),
         ({"together": [{"folder": "a"}], "folder": "b"}, "exactly one of"),
         ({"together": []}, "exactly one of"),
     ],

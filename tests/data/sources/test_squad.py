@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from subgraft.base.errors import UserError
-from subgraft.data.sources.squad import Question, questions
+from subgraft.data.sources.kind import Question
+from subgraft.data.sources.squad import questions
 
 PASSAGE = "Ada met Bo. Later Bo met Cy, and Cy met Ada."
 

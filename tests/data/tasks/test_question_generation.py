@@ -10,10 +10,9 @@ import pytest
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, Languages
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
-from subgraft.data.sources.registry import resolve
-from subgraft.data.sources.squad import Question
+from subgraft.data.sources.kind import Question
+from subgraft.data.sources.registry import CorpusSource, resolve
 from subgraft.data.tasks.question_generation import MarkedAnswer, QuestionGenerationSettings, require_marks
 from subgraft.subwords.vocabulary.learn import learn
 

@@ -12,8 +12,8 @@ import pytest
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, Languages
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.cleaning import clean
 from subgraft.data.text.document_cleaning import clean_documents, without_repeats
 from subgraft.data.text.documents import document_texts

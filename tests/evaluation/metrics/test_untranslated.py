@@ -10,8 +10,8 @@ import pytest
 import sacrebleu
 
 from subgraft.config.corpora import UNDETERMINED, Cleaning, Languages
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.untranslated import LanguageIdentifier, copied_scores, copying
 from toys import english, german, sentences

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.runtime import Runtime
-from subgraft.data.corpora import CorpusSource
-from subgraft.data.sources.registry import resolve
+from subgraft.data.sources.registry import CorpusSource, resolve
 from subgraft.data.text.corpus import Corpus
 from subgraft.orchestration.store.events import EventLog, StageContext
 from subgraft.pipeline.compute.corpora import import_corpus

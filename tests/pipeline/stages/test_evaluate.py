@@ -14,8 +14,8 @@ import toys
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.runtime import Runtime
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.modeling.bundle import Bundle
 from subgraft.orchestration.store.events import EventLog, StageContext

@@ -14,8 +14,8 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.fields import pair_fields
 from subgraft.embeddings.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest

@@ -8,8 +8,8 @@ import torch
 
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.initialisers import StaticEmbeddingSettings
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.initialisers.static_embeddings import StaticEmbeddings, train_static
 from subgraft.modeling.bundle import Bundle

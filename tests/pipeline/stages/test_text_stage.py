@@ -10,8 +10,8 @@ import pytest
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.runtime import Runtime
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.corpus import Corpus
 from subgraft.orchestration.store.events import EventLog, StageContext
 from subgraft.pipeline.compute.corpora import import_text

@@ -13,8 +13,8 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.runtime import Runtime
 from subgraft.config.vocabularies import VocabularySettings
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.orchestration.store.events import EventLog, StageContext
 from subgraft.pipeline.compute.vocabularies import adapt_vocabulary, learn_vocabulary, measure_gap
 from subgraft.pipeline.stages.vocabularies import AdaptedVocabularyStage, GapStage, VocabularyStage

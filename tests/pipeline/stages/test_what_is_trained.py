@@ -16,8 +16,8 @@ from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
 from subgraft.config.corpora import Cleaning
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import AdapterSettings, FinetuneSettings, RareTokenSettings
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of

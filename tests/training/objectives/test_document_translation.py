@@ -14,8 +14,8 @@ import pytest
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.training import FinetuneSettings
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.compute.document_translation import DevDocuments, PairedDocuments, TaskDocuments

@@ -14,8 +14,8 @@ from transformers import MBartForConditionalGeneration
 
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.training import TrainingSettings
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.compute.denoising import denoise

@@ -19,8 +19,8 @@ from permuted import ENGLISH, documents, objective
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning
 from subgraft.config.initialisers import ResegmentationSettings
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.generators.generator import Generator, mix
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss

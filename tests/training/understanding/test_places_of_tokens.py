@@ -16,8 +16,8 @@ from transformers import AutoTokenizer
 import published
 from labelled import ENGLISH, labelled_corpus
 from subgraft.config.corpora import Cleaning
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.modeling.families import InputLayout

@@ -12,8 +12,8 @@ import pytest
 from labelled import ENGLISH, RECORDS, labelled_corpus
 from subgraft.config.corpora import Cleaning
 from subgraft.config.training import FinetuneSettings
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated, Literal
 
@@ -11,7 +12,7 @@ from subgraft.base.limits import MAX_VOCABULARY_SIZE
 from subgraft.config.corpora import Cleaning
 from subgraft.config.runtime import Runtime
 from subgraft.config.settings_base import Count, Settings
-from subgraft.data.corpora import CorpusSource
+from subgraft.data.sources.registry import CorpusSource
 
 Size = Annotated[int, Field(ge=50, le=MAX_VOCABULARY_SIZE)]
 Exponent = Annotated[float, Field(ge=0, le=1)]
@@ -131,20 +132,10 @@ class Allocation(Settings):
         return self
 
 
-def _by_language(source: CorpusSource) -> dict[str, CorpusSource]:
+def _by_language(source: CorpusSource) -> Mapping[str, CorpusSource]:
     """Split a corpus of many languages into one for each. Raises ValueError for a kind that does not name languages."""
-
-    def restricted(kind: str, value: object) -> CorpusSource:
-        return source.model_copy(update={kind: value})
-
-    if source.texts:
-        return dict(source.texts)
-    if verses := source.verses:
-        names = verses.translations
-        return {c: restricted("verses", verses.model_copy(update={"translations": {c: names[c]}})) for c in names}
-    if plain := source.plain:
-        names = plain.names
-        return {c: restricted("plain", plain.model_copy(update={"languages": {c: names[c]}})) for c in names}
-    if source.languages:
-        return {code: restricted("languages", (code,)) for code in source.languages}
-    raise ValueError(f"{source.kind} names no languages: put it into texts: {{LANGUAGE: {{{source.kind}: …}}}}")
+    kind = source.kind
+    by_language = kind.by_language(source)
+    if not by_language:
+        raise ValueError(f"{kind.name} names no languages: put it into texts: {{LANGUAGE: {{{kind.name}: …}}}}")
+    return by_language

@@ -20,7 +20,7 @@ from subgraft.config.settings_base import Seed, Settings, SideName, VocabularyMo
 from subgraft.config.synthetic import BackTranslationSettings, CopiedTextSettings, UnsupervisedSettings
 from subgraft.config.training import EmbeddingWarmupSettings, FinetuneSettings, PretrainSettings, TrainingSettings
 from subgraft.config.vocabularies import JointVocabularySettings
-from subgraft.data.corpora import CorpusSource
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.tasks.question_generation import QuestionGenerationSettings
 from subgraft.data.tasks.registry import LABELLED_TASKS, TASKS, TaskName
 from subgraft.embeddings.methods.method import AnyGeneratorStage, LearningStage, MethodSpec, StartName

@@ -16,16 +16,15 @@ from subgraft.base.files import file_digest
 from subgraft.base.unfinished import unfinished_folder
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.settings_base import Split
-from subgraft.data.corpora import CorpusSource, SourceKind
 from subgraft.data.sources.corpus_builder import Progress, build, require_empty
-from subgraft.data.sources.file_sources import GENERATED_COUNTS, GENERATED_DOMAINS, GENERATED_LANGUAGES
 from subgraft.data.sources.folders import Folder, recognise_folder
+from subgraft.data.sources.generated.corpus import GENERATED_COUNTS, GENERATED_DOMAINS, GENERATED_LANGUAGES
+from subgraft.data.sources.kind import Pairing
 from subgraft.data.sources.labelled import LabelledSource
-from subgraft.data.sources.monolingual import TextsSource
 from subgraft.data.sources.paths import SPLITS, data_folder
-from subgraft.data.sources.registry import resolve
+from subgraft.data.sources.registry import CorpusSource, resolve
 from subgraft.data.sources.resolved_corpus import FilesSource, ResolvedSource
-from subgraft.data.sources.squad import Pairing
+from subgraft.data.sources.texts import TextsSource
 from subgraft.data.text import reading
 from subgraft.data.text.cleaning import BYTE_ORDER_MARK, count_invisible
 from subgraft.data.text.corpus import Corpus
@@ -46,7 +45,7 @@ class Listing:
     """
 
     name: str
-    kind: SourceKind
+    kind: str
     languages: tuple[str, ...]
     segments: Mapping[Split, int]
     fields: tuple[str, ...] = ()
@@ -214,7 +213,7 @@ def _listing(folder: Path, contents: Folder, data: Path, declared: Mapping[str, 
 
     segments = {split: sum(map(lines, contents.files[split])) for split in SPLITS if split in contents.files}
     name = folder.relative_to(data).as_posix()
-    return Listing(name, contents.source.kind, contents.languages, segments, contents.fields, contents.documents)
+    return Listing(name, contents.source.kind.name, contents.languages, segments, contents.fields, contents.documents)
 
 
 def _manifest(folder: Path, key: str, column: str) -> dict[str, str]:

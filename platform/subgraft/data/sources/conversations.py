@@ -6,15 +6,22 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from pydantic import model_validator
 
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
-from subgraft.config.settings_base import Split
-from subgraft.data.corpora import ConversationFiles
+from subgraft.config.corpora import Languages
+from subgraft.config.settings_base import Settings, Split
+from subgraft.data.sources.kind import Request, SourceKind
+from subgraft.data.sources.paths import one_file_per_split
 from subgraft.data.sources.resolved_corpus import FilesSource, PairFilesSource, ResolvedSource
 from subgraft.data.text import reading
 from subgraft.data.text.fields import CONVERSATION, Field, Sides, json_cell
+
+if TYPE_CHECKING:  # the registry makes it of the settings of all kinds
+    from subgraft.data.sources.kind import AnySource as CorpusSource
 
 Turn = dict[str, str]
 ROLES = ("system", "user", "assistant")
@@ -22,9 +29,42 @@ _SHAREGPT = {"human": "user", "gpt": "assistant", "system": "system"} | {role: r
 _EXAMPLE = '{"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]}'
 
 
-def conversation_fields(language: str) -> tuple[Field, ...]:
-    """The text of all turns, and the turns."""
-    return Field("source", language=language), Field(CONVERSATION, kind=CONVERSATION)
+class ConversationFiles(Settings):
+    """Conversations in JSON lines, `{"messages": [{"role": "user", "content": "…"}, …]}`, or ShareGPT's
+    `{"conversations": [{"from": "human", "value": "…"}, …]}`; or made of pairs.
+
+    folder: a folder with {train,dev,test}.jsonl[.gz].
+    files: a path per split, in place of folder.
+    pairs: a corpus of pairs or questions, in place of files: each source becomes a user's turn, its target the answer.
+    languages: the languages of the pairs; the task's by default.
+    prompt: the user's turn, with {source} in the place of the source.
+    system: the text of a system's turn at the beginning, for conversations without one.
+    """
+
+    folder: str | None = None
+    files: dict[Split, str] | None = None
+    pairs: CorpusSource | None = None
+    languages: Languages | None = None
+    prompt: str = "{source}"
+    system: str | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ConversationFiles:
+        if sum(setting is not None for setting in (self.folder, self.files, self.pairs)) != 1:
+            raise ValueError("give exactly one of folder, files, pairs")
+        if "{source}" not in self.prompt:
+            raise ValueError("prompt needs {source}, the place of the pair's source")
+        if self.pairs is None and not self.model_fields_set.isdisjoint({"languages", "prompt"}):
+            raise ValueError("languages and prompt apply to pairs only: conversations have their own prompts")
+        if self.system is not None and not self.system.strip():
+            raise ValueError("system is empty: leave it out")
+        return self
+
+
+class Conversations(Settings):
+    """conversations: turns of users and assistants, for `task: chat`."""
+
+    conversations: ConversationFiles | None = None
 
 
 def turns_of(record: Mapping[str, Any], where: str) -> list[Turn]:
@@ -151,3 +191,27 @@ class PairsAsConversations(FilesSource):
 
     def _count_split(self, split: Split) -> int:
         return self._count_segments(split)
+
+
+def _resolve(request: Request) -> ResolvedSource:
+    """The text of all turns, in the target language of the task, and the turns."""
+    settings: ConversationFiles = request.settings
+    fields = Field("source", language=request.pair.target), Field(CONVERSATION, kind=CONVERSATION)
+    if (paths := settings.folder or settings.files) is not None:
+        files = one_file_per_split(paths, "jsonl", request.base)
+        return ConversationsSource(fields, request.limit, files, settings)
+    assert settings.pairs is not None  # one of the three is set
+    pairs = request.part(settings.pairs, settings.languages or request.languages)
+    if [field.name for field in pairs.fields] != ["source", "target"] or pairs.documented:
+        hint = "Name the languages of its two texts: conversations: {pairs: …, languages: {source: en, target: fr}}."
+        raise UserError("pairs of texts are expected", where="conversations.pairs", hint=hint)
+    return PairsAsConversations(fields, request.limit, pairs, settings)
+
+
+CONVERSATIONS = SourceKind(
+    name="conversations",
+    fields=Conversations,
+    resolve=_resolve,
+    parts=lambda settings: () if settings.pairs is None else (settings.pairs,),
+    in_together=False,
+)

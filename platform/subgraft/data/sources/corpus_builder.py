@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,17 +12,18 @@ from typing import TypeVar
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.settings_base import Split
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources import registry as sources
-from subgraft.data.sources.file_sources import TogetherSource
-from subgraft.data.sources.known_classes import drop_lines, limit_to_classes, require_classes
-from subgraft.data.sources.monolingual import TextsSource
+from subgraft.data.sources.kind import Pairing
+from subgraft.data.sources.labelled import require_classes
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.sources.resolved_corpus import ResolvedSource
-from subgraft.data.sources.squad import Pairing
+from subgraft.data.sources.texts import TextsSource
+from subgraft.data.sources.together import TogetherSource
+from subgraft.data.text import reading
 from subgraft.data.text.cleaning import clean, squeeze, strip
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.document_cleaning import clean_documents, repeat_parts
-from subgraft.data.text.fields import Sides, count_documents, text_places
+from subgraft.data.text.fields import LABELS, TAGS, Field, Sides, count_documents, json_cell, text_places
 from subgraft.data.text.held_out import HeldOut
 from subgraft.data.text.tensors import write_rows
 
@@ -173,7 +174,7 @@ class _Part:
         for class_field in class_fields:
             require_classes(class_field, self.classes[class_field.name], "cleaning")
             for split in (split for split in self.source.splits if split != "train"):
-                limited = limit_to_classes(
+                limited = _limit_to_classes(
                     class_field, self.out / f"{split}.{class_field.name}", self.classes[class_field.name]
                 )
                 self.counts[split].update(limited.counts)
@@ -182,7 +183,7 @@ class _Part:
                     raise UserError(what, where=f"{split} split", hint="Are the labels of this split withheld?")
                 self.counts[split]["kept"] -= dropped
                 for other in self.source.fields if dropped else ():
-                    drop_lines(self.out / f"{split}.{other.name}", limited.unknown)
+                    _drop_lines(self.out / f"{split}.{other.name}", limited.unknown)
 
     def _write(self, segments: Iterable[Sides], split: Split) -> None:
         fields, rows = self.source.fields, dict[int, list[int]]()
@@ -232,3 +233,60 @@ def report_progress(segments: Iterable[T], size: int, what: str, progress: Progr
         yield segment
         if progress and (done % _REPORT_EVERY == 0 or done == size):
             progress(done, size, what)
+
+
+# Classes in dev and test that do not occur in training text, so that no model can predict them.
+
+
+@dataclass(frozen=True)
+class _LimitedLines:
+    """The result of limiting the lines of a field to classes of training text.
+
+    Attributes:
+        unknown: The numbers, from 0, of lines without such a class, which are dropped.
+        counts: Numbers of dropped examples, of removed types, and of unknown tags.
+        examples: Some of the unknown classes, for messages.
+    """
+
+    unknown: frozenset[int]
+    counts: Counter[str]
+    examples: str
+
+
+def _limit_to_classes(field: Field, path: Path, classes: Collection[str]) -> _LimitedLines:
+    """Find lines with classes that training text lacks.
+
+    Unknown types of an entity with several types are removed from the file; its line is unknown if no type remains.
+    Sentences with unknown tags stay, because every model gets such tags wrong; unless no sentence has a known tag.
+    """
+    unknown, counts, unknown_classes = set[int](), Counter[str](), dict[str, None]()
+    lines = list(reading.lines(path))
+    for number, line in enumerate(lines):
+        of_line = field.classes(line)
+        known = [name for name in of_line if name in classes]
+        if len(known) == len(of_line):
+            continue
+        unknown_classes |= dict.fromkeys(name for name in of_line if name not in classes)
+        if field.name == TAGS:
+            counts["unknown_tags"] += len(of_line) - len(known)
+        if not known or field.name not in (TAGS, LABELS):
+            unknown.add(number)
+        elif field.name == LABELS:
+            lines[number] = json_cell(known)
+            counts["unknown_types_removed"] += len(of_line) - len(known)
+    if field.name == TAGS and len(unknown) < len(lines):
+        unknown = set()
+    counts["unknown_label"] += len(unknown)
+    if counts["unknown_types_removed"]:
+        _write_lines(path, lines)
+    return _LimitedLines(frozenset(unknown), +counts, ", ".join(sorted(unknown_classes)[:5]))
+
+
+def _drop_lines(path: Path, numbers: Collection[int]) -> None:
+    """Rewrite a file without the lines of these numbers, counted from 0."""
+    _write_lines(path, [line for number, line in enumerate(reading.lines(path)) if number not in numbers])
+
+
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as handle:
+        handle.writelines(f"{line}\n" for line in lines)

@@ -25,13 +25,12 @@ from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.files import file_digest
 from subgraft.base.limits import DOWNLOAD_BYTES, DOWNLOAD_SECONDS, DOWNLOAD_SPEED
 from subgraft.base.locks import Lock
-from subgraft.config.source_files import UrlFile
+from subgraft.data.sources.kind import Progress
+from subgraft.data.sources.urls import UrlFile
 
 TIMEOUT_SECONDS = 30.0
 _BLOCK = 1 << 18
 _TRY_LATER = (408, 425, 429)
-# Called with the bytes received so far, and their total if the server announces it.
-Progress = Callable[[int, int | None], None]
 # More than redirects and headers ever need.
 _HEADER_BYTES = 1 << 20
 # The maximum size of a body relative to the file, because chunked encoding adds the lengths of chunks.

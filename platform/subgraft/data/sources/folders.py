@@ -13,10 +13,11 @@ from subgraft.base import json_io
 from subgraft.base.errors import ArgumentError, UserError
 from subgraft.config.corpora import UNDETERMINED
 from subgraft.config.settings_base import Split
-from subgraft.config.source_files import PlainTexts, RecordField, RecordFiles, VerseFiles
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.paths import SPLITS, plain_or_zipped, split_file
-from subgraft.data.sources.verses import VERSE_LINE
+from subgraft.data.sources.plain import PlainTexts
+from subgraft.data.sources.records import RecordField, RecordFiles
+from subgraft.data.sources.registry import CorpusSource
+from subgraft.data.sources.verses import VERSE_LINE, VerseFiles
 from subgraft.data.text import reading
 from subgraft.data.text.corpus import RECORD, Corpus
 

@@ -8,23 +8,30 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
 from subgraft.config.corpora import Languages
-from subgraft.config.settings_base import Split
-from subgraft.data.sources.known_classes import require_classes
+from subgraft.config.settings_base import Settings, Split
+from subgraft.data.sources.kind import Request, SourceKind
 from subgraft.data.sources.labelled_files import ROLES, LabelledFiles
 from subgraft.data.sources.labelled_rows import class_files, rows
 from subgraft.data.sources.paths import SPLITS, find, find_file, split_file
-from subgraft.data.sources.resolved_corpus import SplitFilesSource
+from subgraft.data.sources.resolved_corpus import ResolvedSource, SplitFilesSource
 from subgraft.data.tasks.labelled import LabelledRow, Row, UnlearnableError
-from subgraft.data.text.cleaning import dropped_in_words
-from subgraft.data.text.fields import Sides
+from subgraft.data.text.fields import Field, Sides
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _GOLDEN = (5**0.5 - 1) / 2
+
+
+class Labelled(Settings):
+    """labelled: labelled examples: classes, numbers, choices, answers, tags, ranked candidates, relations, types."""
+
+    labelled: LabelledFiles | None = None
 
 
 def resolve(settings: LabelledFiles, languages: Languages, base: Path, limit: Mapping[Split, int]) -> LabelledSource:
@@ -137,6 +144,8 @@ class LabelledSource(SplitFilesSource):
         ratio, so that any prefix of the order is evenly spaced. Dev takes the first groups until it has its examples,
         then test.
         """
+        import numpy as np
+
         sizes = np.array(_group_sizes(self._examples(self.files["train"], Counter())))
         seed, splits = self.settings.seed, np.zeros(len(sizes), dtype=np.int8)
         fractions = np.arange(1, len(sizes) + 1) * _GOLDEN % 1
@@ -168,6 +177,8 @@ class LabelledSource(SplitFilesSource):
                 seen.update(self.fields[index].classes(cells[index]))
         where = str(self._path_of(split))
         if count == 0:
+            from subgraft.data.text.cleaning import dropped_in_words
+
             dropped = ", ".join(
                 f"{number:,} {reason}" for reason, number in dropped_in_words(self.remarks(split)).items()
             )
@@ -176,6 +187,14 @@ class LabelledSource(SplitFilesSource):
             for index, seen in classes.items():
                 require_classes(self.fields[index], seen, where)
         return count
+
+
+def require_classes(field: Field, classes: Iterable[str], where: str) -> None:
+    """Raises UserError if there are fewer than two training classes."""
+    if len(seen := {*classes}) < 2:
+        has = f"only '{next(iter(seen))}'" if seen else "none"
+        hint = "At least two are required. Is it the right column?"
+        raise UserError(f"the training examples have {has} as {field.name}", where=where, hint=hint)
 
 
 def _examples_of(
@@ -221,3 +240,10 @@ def _group_sizes(grouped: Iterable[tuple[int, Sides]]) -> list[int]:
         sizes += [0] * (group + 1 - len(sizes))
         sizes[group] += 1
     return sizes
+
+
+def _resolve(request: Request) -> ResolvedSource:
+    return resolve(request.settings, request.pair, request.base, request.limit)
+
+
+LABELLED = SourceKind(name="labelled", fields=Labelled, resolve=_resolve, in_together=False)

@@ -11,7 +11,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from signal import SIGKILL
@@ -20,7 +21,10 @@ from threading import Timer
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.limits import DOWNLOAD_SECONDS
 from subgraft.config.corpora import Languages
-from subgraft.data.sources.download import cache_folder
+from subgraft.config.settings_base import Settings, Split
+from subgraft.data.sources.kind import Request, SourceKind
+from subgraft.data.sources.resolved_corpus import ResolvedSource, SplitFilesSource
+from subgraft.data.text.fields import pair_fields
 
 # -P prevents Python from importing code of the current directory.
 PYTHON = (sys.executable, "-P")
@@ -48,6 +52,28 @@ sys.exit({_OTHER_LANGUAGES} if not compatible else {_SWAPPED} if swapped else 0)
 """
 
 
+class Mtdata(Settings):
+    """mtdata: a dataset id per split."""
+
+    mtdata: dict[Split, str] | None = None
+
+
+@dataclass(frozen=True)
+class MtdataSource(SplitFilesSource):
+    """Datasets of mtdata's index, whose ids carry a version: `files` has the id of each split."""
+
+    files: Mapping[Split, str]
+    languages: Languages
+
+    on_disk = False
+
+    def _origin(self) -> dict[str, object]:
+        return {"mtdata": {split: self.files[split] for split in self.splits}}
+
+    def paths(self, split: Split) -> tuple[Path, ...]:
+        return fetch(self.files[split], self.languages)
+
+
 def fetch(identifier: str, languages: Languages) -> tuple[Path, ...]:
     """Files of the source and target side (one file if both languages are the same), downloaded once.
 
@@ -55,6 +81,8 @@ def fetch(identifier: str, languages: Languages) -> tuple[Path, ...]:
         UserError: mtdata is not installed, does not know the id, or has it in other languages.
         OperationalError: The download fails.
     """
+    from subgraft.data.sources.download import cache_folder
+
     if find_spec("mtdata") is None:
         raise UserError("mtdata is not installed", where=identifier, hint="pip install 'subgraft[mtdata]'")
     sides = list(dict.fromkeys((languages.source, languages.target)))
@@ -119,3 +147,11 @@ def split_columns(rows: Iterable[bytes], paths: Sequence[Path]) -> None:
 
 def _last_line(text: str) -> str:
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no message")
+
+
+def _resolve(request: Request) -> ResolvedSource:
+    fields = pair_fields(request.pair, two=request.pair.source != request.pair.target)
+    return MtdataSource(fields, request.limit, request.settings, request.pair)
+
+
+MTDATA = SourceKind(name="mtdata", fields=Mtdata, resolve=_resolve, one_text=lambda files: False)

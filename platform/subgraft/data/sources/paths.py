@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from subgraft.base.errors import UserError
@@ -95,3 +95,20 @@ def split_file(folder: Path, split: Split, code: str) -> Path | None:
 def plain_or_zipped(path: Path) -> Path | None:
     """The file, or its .gz version, if it exists."""
     return next((candidate for candidate in (path, path.with_name(f"{path.name}.gz")) if candidate.is_file()), None)
+
+
+def existing(path: Path) -> Path:
+    """The file, or its .gz version. Raises UserError with the folder's files of that kind if there is neither."""
+    file = plain_or_zipped(path)
+    if file is None:
+        available = sorted(each.name for each in path.parent.glob(f"*{path.suffix}*"))
+        hint = f"The folder has: {', '.join(available[:8])}{', …' if len(available) > 8 else ''}." if available else ""
+        raise UserError(f"no such file: {path.name}[.gz]", where=str(path.parent), hint=hint)
+    return file
+
+
+def one_file_per_split(paths: str | Mapping[Split, str], ending: str, base: Path) -> Mapping[Split, Path]:
+    """The files {train,dev,test}.{ending}[.gz] of a folder, or those that are named."""
+    if isinstance(paths, str):
+        return single_files(find(paths, base), ending)
+    return {split: find_file(name, base) for split, name in paths.items()}

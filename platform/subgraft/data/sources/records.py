@@ -1,28 +1,135 @@
-"""Records of named fields, and pairs in columns: JSON lines and tab-separated files."""
+"""Records of named fields: JSON lines, or tab-separated files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field as SettingsField
+from pydantic import model_validator
 
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
-from subgraft.config.settings_base import Split
-from subgraft.config.source_files import ColumnFiles, RecordFiles
-from subgraft.data.sources.resolved_corpus import PairFilesSource, SplitFilesSource
+from subgraft.config.settings_base import Settings, Split
+from subgraft.data.sources.kind import Request, SourceKind
+from subgraft.data.sources.paths import one_file_per_split
+from subgraft.data.sources.resolved_corpus import ResolvedSource, SplitFilesSource
 from subgraft.data.text import reading
-from subgraft.data.text.fields import Field, Place, Sides, cell_of, json_cell, label_of, span_bounds, text_of
-from subgraft.data.text.tensors import row_count
+from subgraft.data.text.fields import (
+    Field,
+    FieldKind,
+    FieldName,
+    Place,
+    Sides,
+    cell_of,
+    json_cell,
+    label_of,
+    select_fields,
+    span_bounds,
+    text_of,
+)
+
+
+class RecordField(Settings):
+    """A named field of records.
+
+    kind: the type of its values: a text, a label, a span of a text, named spans of it, triples that it
+    states, or a row of a tensor.
+    column: the column that it is read from; the field's name by default.
+    language: the language of a text; the field's name by default.
+    of: the text that contains a span, [start, end] in characters; or spans, a list of [start, end, name], such as its
+    entities; or the text that states triples, a list of [head, relation, tail]. Lists are JSON in a tab-separated file.
+
+    A tensor has no column: its rows are in {train,dev,test}.{name}.safetensors next to the records.
+    """
+
+    kind: FieldKind = "text"
+    column: int | str | None = None
+    language: str | None = None
+    of: str | None = None
+
+    @model_validator(mode="after")
+    def _of_its_kind(self) -> RecordField:
+        if self.language is not None and self.kind != "text":
+            raise ValueError("only a text has a language")
+        if (self.of is not None) != (self.kind in ("span", "spans", "triples")):
+            raise ValueError("spans and triples need `of`, the text that contains them, and other kinds cannot have it")
+        if self.kind == "tensor" and self.column is not None:
+            raise ValueError("a tensor has no column: its rows are in a safetensors file")
+        return self
+
+
+class RecordFiles(Settings):
+    """Records of named fields: JSON lines, or tab-separated if columns are numbers, from 1.
+
+    folder: a folder with {train,dev,test}.jsonl[.gz] or .tsv[.gz].
+    files: a path per split, in place of folder.
+    fields: the fields of a record, by name; at least one must be a text.
+    document: the column with the name of a record's document; texts are then segments or lists of segments, and
+    adjacent records with one name form the document.
+    """
+
+    folder: str | None = None
+    files: dict[Split, str] | None = None
+    fields: Annotated[dict[FieldName, RecordField], SettingsField(min_length=1)]
+    document: int | str | None = None
+
+    def column(self, name: str) -> int | str:
+        """The column of a field."""
+        column = self.fields[name].column
+        return name if column is None else column
+
+    @property
+    def numbered(self) -> bool:
+        """Whether columns are those of tab-separated files."""
+        return any(isinstance(column, int) for column in self._columns)
+
+    @property
+    def _columns(self) -> list[int | str]:
+        columns = [self.column(name) for name, field in self.fields.items() if field.kind != "tensor"]
+        return columns if self.document is None else [*columns, self.document]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> RecordFiles:
+        require_files(self, self._columns)
+        if "documents" in self.fields:
+            raise ValueError("no field can be called documents: a corpus uses that name for the documents of segments")
+        texts = {name for name, field in self.fields.items() if field.kind == "text"}
+        if not texts:
+            raise ValueError("at least one field must be a text")
+        for name, field in self.fields.items():
+            if field.of is not None and field.of not in texts:
+                raise ValueError(f"the {field.kind} {name} is of '{field.of}', which is not a text field")
+        if self.folder is None and any(field.kind == "tensor" for field in self.fields.values()):
+            raise ValueError("tensors are in the folder of their records: give folder, not files")
+        return self
+
+
+class Records(Settings):
+    """records: named fields (texts, labels, spans, tensors) in files, which may form documents."""
+
+    records: RecordFiles | None = None
+
+
+def require_files(files: RecordFiles | Any, columns: Sequence[int | str]) -> None:
+    """Raise ValueError unless one of folder and files is set, and columns are all numbers from 1 or all names."""
+    if (files.folder is None) == (files.files is None):
+        raise ValueError("give exactly one of folder, files")
+    if len({isinstance(column, str) for column in columns}) > 1:
+        raise ValueError("columns are numbers (tab-separated) or names (JSON lines), not both")
+    if any(isinstance(column, int) and column < 1 for column in columns):
+        raise ValueError("columns are counted from 1")
+
 
 # By name in JSON, by number in tab-separated lines.
 Columns = Mapping[Any, Any]
 
 
-def _rows(path: Path, *, named: bool) -> Iterator[tuple[Columns, str]]:
+def rows(path: Path, *, named: bool) -> Iterator[tuple[Columns, str]]:
     """The fields of every line and its location: fields of a JSON object by name, or tab-separated columns from 1."""
     lines = reading.lines(path)
     rows: Iterable[Columns] = (
@@ -62,6 +169,8 @@ class RecordsSource(SplitFilesSource):
         return {"records": form, "files": self._digests}
 
     def _count_split(self, split: Split) -> int:
+        from subgraft.data.text.tensors import row_count
+
         count = self._count_segments(split)
         for field in self._of_kind("tensor"):
             path = self.tensor(split, field.name)
@@ -85,7 +194,7 @@ class RecordsSource(SplitFilesSource):
                 row_number, position = row_number + 1, position + 1
 
     def _records(self, split: Split) -> Iterator[_Record]:
-        return (self._record(*row) for row in _rows(self.files[split], named=not self.settings.numbered))
+        return (self._record(*row) for row in rows(self.files[split], named=not self.settings.numbered))
 
     def _record(self, columns: Columns, where: str) -> _Record:
         document = None
@@ -178,41 +287,16 @@ def _lists_of_three(value: object, what: str, example: str, where: str) -> list[
     return listed
 
 
-# Pairs of texts in columns: tab-separated files, and JSON lines with named fields.
+def _resolve(request: Request) -> ResolvedSource:
+    settings = request.settings
+    declared = [
+        Field(name, field.kind, (field.language or name) if field.kind == "text" else None, field.of)
+        for name, field in settings.fields.items()
+    ]
+    fields = select_fields(request.languages, declared, "records.fields")
+    ending = "tsv" if settings.numbered else "jsonl"
+    files = one_file_per_split(settings.folder or settings.files, ending, request.base)
+    return RecordsSource(tuple(fields.values()), request.limit, files, settings, tuple(fields))
 
 
-def pairs(path: Path, columns: ColumnFiles) -> Iterator[Sides]:
-    """The (source, target) of every line, plain or gzipped. Quotes have no special meaning in tab-separated files.
-
-    If a field contains a list, its first item is used. Raises UserError with file and line for a line that lacks a
-    column, or is not a JSON object of texts.
-    """
-    for cells, where in _rows(path, named=columns.named):
-        yield tuple(
-            columns.separator.join(_text_cell(cells, column, where) for column in side) for side in columns.sides
-        )
-
-
-def _text_cell(cells: Columns, column: int | str, where: str) -> str:
-    value = cell_of(cells, column, where)
-    return text_of(value[0] if isinstance(value, list) and value else value, column, where)
-
-
-@dataclass(frozen=True)
-class ColumnsSource(PairFilesSource):
-    """Pairs in the columns of one file per split."""
-
-    columns: ColumnFiles
-
-    def _origin(self) -> dict[str, object]:
-        form = self.columns.model_dump(mode="json", exclude={"folder", "files"})
-        return {"columns": form, "files": self._file_digests}
-
-    def _segments(self, split: Split) -> Iterator[Sides]:
-        return pairs(self.files[split], self.columns)
-
-    def _count_split(self, split: Split) -> int:
-        count = sum(1 for _ in self._segments(split))
-        if count == 0:
-            raise UserError("an empty corpus", where=str(self.files[split]))
-        return count
+RECORDS = SourceKind(name="records", fields=Records, resolve=_resolve, names_languages=True)

@@ -12,12 +12,11 @@ from pathlib import Path
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.settings_base import TextSide
-from subgraft.data.corpora import CorpusSource
 from subgraft.data.sources.corpus_builder import Progress, report_progress
+from subgraft.data.sources.kind import Pairing
 from subgraft.data.sources.paths import find
-from subgraft.data.sources.registry import resolve
+from subgraft.data.sources.registry import CorpusSource, resolve
 from subgraft.data.sources.resolved_corpus import ResolvedSource
-from subgraft.data.sources.squad import Pairing
 from subgraft.data.text.cleaning import chunks, clean, digests
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.deduplication import SegmentDigests
@@ -94,7 +93,7 @@ def side_text(
     Raises UserError like `resolve`, and for a source without a training split.
     """
     language = languages.target if side == "target" else languages.source
-    requested = Languages(source=language, target=language) if _is_one_text(source) else languages
+    requested = Languages(source=language, target=language) if source.one_text else languages
     resolved = resolve(source, requested, base, pairing=pairing)
     if source.multipliers:
         raise UserError(
@@ -102,17 +101,8 @@ def side_text(
         )
     if "train" not in resolved.splits:
         hint = f"It has: {', '.join(resolved.splits)}."
-        raise UserError("a corpus without a train split has no text to learn from", where=source.kind, hint=hint)
+        raise UserError("a corpus without a train split has no text to learn from", where=source.kind.name, hint=hint)
     return SideText(resolved, text_places(resolved.fields)[-1 if side == "target" else 0])
-
-
-def _is_one_text(source: CorpusSource) -> bool:
-    """Whether the text of one language can be requested; otherwise the source is a pair in the task's languages."""
-    if source.kind in ("files", "urls"):
-        return max(len(paths) for paths in getattr(source, source.kind).values()) == 1
-    if source.kind == "together":
-        return all(map(_is_one_text, source.parts))
-    return source.kind not in ("generated", "mtdata", "squad", "columns")
 
 
 def _unknown(name: str, corpora: Mapping[str, CorpusSource], base: Path, where: str) -> UserError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,22 +12,20 @@ from typing import Any, TypeVar
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
 from subgraft.base.limits import PASSAGE_CHARACTERS, PASSAGE_QUESTIONS
-from subgraft.config.settings_base import Split
-from subgraft.data.sources.resolved_corpus import PairFilesSource
+from subgraft.config.settings_base import Settings, Split
+from subgraft.data.sources.kind import Pairing, Question, Request, SourceKind
+from subgraft.data.sources.paths import one_file_per_split
+from subgraft.data.sources.resolved_corpus import PairFilesSource, ResolvedSource
 from subgraft.data.text import reading
-from subgraft.data.text.fields import Sides
+from subgraft.data.text.fields import Sides, pair_fields
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Question:
-    """A question about a passage: its answer is `passage[start:end]`."""
+class Squad(Settings):
+    """squad: questions in SQuAD's JSON format: a folder with {train,dev,test}.json[.gz], or a path per split."""
 
-    passage: str
-    start: int
-    end: int
-    text: str
+    squad: str | dict[Split, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -46,10 +44,6 @@ class AnsweredQuestion:
     number: int
     article: str
     where: str
-
-
-# Maps a question to the text that the model reads and the text that it writes.
-Pairing = Callable[[Question], tuple[str, str]]
 
 
 def questions(path: Path, counts: Counter[str]) -> Iterator[Question]:
@@ -176,3 +170,20 @@ class SquadSource(PairFilesSource):
             counts: Counter[str] = Counter()
             self._cache[split] = list(questions(self.files[split], counts)), +counts
         return self._cache[split]
+
+
+def _resolve(request: Request) -> ResolvedSource:
+    if request.pairing is None:
+        raise UserError("squad contains questions, which only `task: question-generation` reads", where="corpora")
+    files = one_file_per_split(request.settings, "json", request.base)
+    return SquadSource(pair_fields(request.pair, two=True), request.limit, files, request.pairing)
+
+
+SQUAD = SourceKind(
+    name="squad",
+    fields=Squad,
+    resolve=_resolve,
+    in_together=False,
+    of_questions=True,
+    one_text=lambda settings: False,
+)

@@ -8,23 +8,54 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field, model_validator
 
 from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
-from subgraft.config.settings_base import Split
-from subgraft.config.source_files import VerseFiles
-from subgraft.data.sources.paths import SPLITS
-from subgraft.data.sources.resolved_corpus import FilesSource
+from subgraft.config.settings_base import Settings, Split
+from subgraft.data.sources.kind import AnySource, Request, SourceKind
+from subgraft.data.sources.paths import SPLITS, existing, find
+from subgraft.data.sources.resolved_corpus import FilesSource, ResolvedSource
+from subgraft.data.sources.texts import not_parallel
 from subgraft.data.text import reading
-from subgraft.data.text.fields import Place, Sides
+from subgraft.data.text.fields import Place, Sides, select_fields, text_fields
 
 _ID = re.compile(r"\w+\.(\w+)\.(\d{1,9})\.(\d{1,9})")
 # Several verses that were translated as one: b.MAT.1.3-b.MAT.1.4, or b.MAT.1.3-4.
 _RANGE = re.compile(rf"{_ID.pattern}-(?:\w+\.\w+\.\d+\.)?\d+")
-
-
 VERSE_LINE = re.compile(rf"{_ID.pattern}(?:-\S+)?\t")
+
+
+class VerseFiles(Settings):
+    """Translations of one book, in lines of `verse id<TAB>text`, with ids such as b.MAT.1.1: book, chapter, verse.
+
+    folder: the folder of the translations.
+    translations: the name of each language's file, {name}.tsv[.gz].
+    aligned: whether only verses that all translations have are read, in parallel; if not, each translation is a
+    separate text.
+    documents: the verses that form a document. dev, test: books of the split, such as MAT; all others are for training.
+    """
+
+    folder: str
+    translations: Annotated[dict[str, str], Field(min_length=1)]
+    aligned: bool = True
+    documents: Literal["chapter", "book"] = "chapter"
+    dev: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _held_out_once(self) -> VerseFiles:
+        if overlap := sorted({*self.dev} & {*self.test}):
+            raise ValueError(f"{overlap[0]} is held out twice, for dev and for test")
+        return self
+
+
+class Verses(Settings):
+    """verses: translations of one book."""
+
+    verses: VerseFiles | None = None
 
 
 class Verse(NamedTuple):
@@ -160,3 +191,31 @@ def _starts(verses: frozenset[Verse]) -> dict[tuple[str, int], int]:
         starts[book, chapter] = end
         previous, end = (book, chapter), end + longest[book, chapter]
     return starts
+
+
+def _resolve(request: Request) -> ResolvedSource:
+    settings, folder = request.settings, find(request.settings.folder, request.base)
+    fields = select_fields(request.languages, text_fields(settings.translations), "verses.translations")
+    paths = {code: existing(folder / f"{settings.translations[code]}.tsv") for code in fields}
+    if settings.aligned:
+        return VersesSource(tuple(fields.values()), request.limit, tuple(paths.values()), settings)
+    return not_parallel(
+        {field.name: VersesSource((field,), request.limit, (paths[code],), settings) for code, field in fields.items()}
+    )
+
+
+def _by_language(source: AnySource) -> dict[str, AnySource]:
+    settings: VerseFiles = source.settings
+    return {
+        code: source.model_copy(update={"verses": settings.model_copy(update={"translations": {code: name}})})
+        for code, name in settings.translations.items()
+    }
+
+
+VERSES = SourceKind(
+    name="verses",
+    fields=Verses,
+    resolve=_resolve,
+    names_languages=True,
+    by_language=_by_language,
+)

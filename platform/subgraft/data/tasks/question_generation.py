@@ -11,7 +11,7 @@ from pydantic import Field
 
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import Count, Settings
-from subgraft.data.sources.squad import Pairing, Question
+from subgraft.data.sources.kind import Pairing, Question
 from subgraft.data.tasks.task import ANY_LENGTH, TEXT_METRICS, TaskSpec
 from subgraft.data.text.sentences import sentence_limits, word_limits
 

@@ -6,12 +6,16 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+
+from pydantic import Field as SettingsField
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
-from subgraft.config.source_files import FieldKind
 
+# The kinds of fields that records can have, and how a field may be called.
+FieldKind = Literal["text", "label", "span", "spans", "triples", "tensor"]
+FieldName = Annotated[str, SettingsField(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")]
 # A segment: a cell for each field of the corpus, in order, followed by its place if it belongs to a document.
 Sides = tuple[str, ...]
 # The kind of the field with a conversation's turns, and its name.
@@ -129,6 +133,11 @@ def pair_fields(languages: Languages, *, two: bool) -> tuple[Field, ...]:
     """The fields `source` and `target`, or `source` alone."""
     source, target = Field("source", language=languages.source), Field("target", language=languages.target)
     return (source, target) if two else (source,)
+
+
+def text_fields(codes: Iterable[str]) -> list[Field]:
+    """A text field for each language, named by its code, in the order of codes."""
+    return [Field(code, language=code) for code in sorted(codes)]
 
 
 def texts(fields: Sequence[Field]) -> tuple[Field, ...]:

@@ -59,7 +59,9 @@ class Page:
             importance=importances(search, ordered),
             systems=f"systems:\n{systems}" if systems else "",
             commands=(Command("MLflow's page: every trial with its stages and curves", self._tracking), *dashboard),
-            generated=any(part.generated for corpus in experiment.corpora.values() for part in corpus.parts),
+            generated=any(
+                part.kind.name == "generated" for corpus in experiment.corpora.values() for part in corpus.parts
+            ),
         )
 
 

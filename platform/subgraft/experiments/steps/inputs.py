@@ -20,11 +20,11 @@ from subgraft.config.settings_base import SideName, Split, TextSide
 from subgraft.data.sources.paths import find, find_file
 from subgraft.data.sources.registry import resolve
 from subgraft.data.sources.side_text import SideText, named_sources, side_texts
-from subgraft.data.sources.triples import read_triples
 from subgraft.data.tasks.question_generation import pairing
 from subgraft.data.text.cleaning import dropped_in_words, near_copies_in_words
 from subgraft.data.text.fields import texts
 from subgraft.data.text.languages import code_token
+from subgraft.data.text.reading import read_triples
 from subgraft.experiments.preflight import (
     require_annotation,
     require_checkpoint,

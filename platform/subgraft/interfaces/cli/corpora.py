@@ -10,8 +10,8 @@ from pathlib import Path
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
 from subgraft.config.corpora import Cleaning, Languages
-from subgraft.data.corpora import CorpusSource
-from subgraft.data.sources.squad import Pairing
+from subgraft.data.sources.kind import Pairing
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.interfaces.api.experiments import load_experiment
 from subgraft.interfaces.cli.arguments import Commands, add_json, add_out, console, corpus_languages, print_json
 
@@ -159,7 +159,7 @@ def _request_of(arguments: argparse.Namespace) -> _CorpusRequest:
         return _CorpusRequest(*_folder(name, languages), Cleaning(), Path.cwd())
     if isinstance(languages, tuple):
         raise UserError("the built-in corpus is of two languages", where="--languages", hint="Give en-de or de-en.")
-    return _CorpusRequest(CorpusSource(generated=name), languages or USUAL, Cleaning(), Path.cwd())  # type: ignore[arg-type]
+    return _CorpusRequest(CorpusSource(generated=name), languages or USUAL, Cleaning(), Path.cwd())
 
 
 def _folder(name: str, languages: Languages | tuple[str, ...] | None) -> tuple[CorpusSource, Languages | None]:

@@ -10,7 +10,7 @@ from pydantic import Field
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.settings_base import DecodingEngine, Settings, TextSide
 from subgraft.config.synthetic import CopiedTextSettings
-from subgraft.data.corpora import CorpusSource
+from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.tasks.question_generation import QuestionGenerationSettings
 from subgraft.training.stage import Inputs, Stage, Summary
 

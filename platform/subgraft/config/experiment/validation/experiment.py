@@ -145,7 +145,7 @@ def require_distinct_names(experiment: Comparison) -> None:
 
 
 def require_corpus_of_task(experiment: Comparison) -> None:
-    questions = {name for name, source in experiment.corpora.items() if source.squad}
+    questions = {name for name, source in experiment.corpora.items() if source.kind.of_questions}
     if experiment.upstream.corpus in questions:
         raise ValueError("squad contains a task's questions: it cannot be the upstream corpus")
     corpus, task = experiment.downstream.corpus, TASKS[experiment.task]

@@ -1,22 +1,33 @@
-"""The built-in corpus: distinct pairs of a domain, and which split each belongs to."""
+"""The built-in corpus: distinct pairs of a domain, the split of each, and the kind of source that has them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib import resources
 from random import Random
-from typing import Literal
+from typing import Literal, get_args
 
 from subgraft.base.errors import UserError
+from subgraft.config.settings_base import Settings, Split
 from subgraft.data.sources.generated.grammar import Grammar
 from subgraft.data.sources.generated.words import Features
+from subgraft.data.sources.kind import Request, SourceKind
+from subgraft.data.sources.paths import SPLITS
+from subgraft.data.sources.resolved_corpus import ResolvedSource
+from subgraft.data.text.fields import Sides, pair_fields
 
 Domain = Literal["everyday", "law"]
-Split = Literal["train", "dev", "test"]
 Pair = tuple[str, str]
+
+GENERATED_DOMAINS: tuple[Domain, ...] = get_args(Domain)
+GENERATED_COUNTS: Mapping[Split, int] = {"train": 20_000, "dev": 500, "test": 1_000}
+GENERATED_SEED = 1
+# Source first, as the generator yields it.
+GENERATED_LANGUAGES = ("en", "de")
 
 # Raised whenever other sentences are drawn, because text stored by an earlier version differs.
 VERSION = 2
@@ -93,3 +104,45 @@ def _split(english: str) -> Split:
 
 def _fits(side: str) -> bool:
     return _SHORTEST <= side.count(" ") + 1 <= _LONGEST
+
+
+class Generated(Settings):
+    """generated: a domain of the built-in corpus."""
+
+    generated: Domain | None = None
+
+
+@dataclass(frozen=True)
+class GeneratedSource(ResolvedSource):
+    """A domain of the built-in corpus."""
+
+    domain: Domain
+
+    generated = True
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        return SPLITS
+
+    def identity(self) -> dict[str, object]:
+        counts = {split: self.size(split) for split in SPLITS}
+        return {"generated": self.domain, "version": VERSION, "counts": counts, "seed": GENERATED_SEED}
+
+    def size(self, split: Split) -> int:
+        return self.limit.get(split, GENERATED_COUNTS[split])
+
+    def read(self, split: Split) -> Iterator[Sides]:
+        swapped = self.fields[0].language != GENERATED_LANGUAGES[0]
+        for pair in pairs(self.domain, split, self.size(split), GENERATED_SEED):
+            yield pair[::-1] if swapped else pair
+
+
+def _resolve(request: Request) -> ResolvedSource:
+    languages = request.pair
+    if {languages.source, languages.target} != set(GENERATED_LANGUAGES):
+        direction = f"{languages.source} to {languages.target}"
+        raise UserError(f"the generated corpus is English and German (en, de), not {direction}", where="languages")
+    return GeneratedSource(pair_fields(languages, two=True), request.limit, request.settings)
+
+
+GENERATED = SourceKind(name="generated", fields=Generated, resolve=_resolve, one_text=lambda domain: False)
