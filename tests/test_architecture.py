@@ -42,6 +42,8 @@ HEAVY = {
         "modeling/inference/",
         "modeling/exporting/",
     },
+    "gguf": {"modeling/exporting/gguf.py", "modeling/gguf_files.py"},
+    "xllamacpp": {"modeling/inference/llama_cpp.py"},
     "peft": {"training/adapters.py", "modeling/lora.py"},
     "sklearn": {
         "subwords/allocation/",

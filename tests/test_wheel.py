@@ -48,7 +48,7 @@ def test_it_names_its_extras(wheel: Path) -> None:
     (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
     text = archive.read(metadata).decode()
     extras = {line.split(": ")[1] for line in text.splitlines() if line.startswith("Provides-Extra")}
-    assert {"deepspeed", "adapters", "ctranslate2", "mtdata", "dev"} <= extras
+    assert {"deepspeed", "adapters", "ctranslate2", "llamacpp", "mtdata", "dev"} <= extras
 
 
 def test_it_is_installed_and_runs_elsewhere(wheel: Path, tmp_path: Path) -> None:

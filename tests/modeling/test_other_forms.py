@@ -48,7 +48,7 @@ def _refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
             lambda at: _json(at, "adapter_config.json", {"peft_type": "PREFIX_TUNING"}),
             ["a PEFT adapter (PREFIX_TUNING)", "Only LoRA adapters can be merged"],
         ),
-        (_gguf, ["GGUF, llama.cpp's form", "model-Q4_K_M.gguf", "the model that it was made of"]),
+        (_gguf, ["GGUF, llama.cpp's form", "model-Q4_K_M.gguf", "subgraft convert FILE.gguf"]),
         (lambda at: (at / "model.onnx").touch(), ["ONNX"]),
         (lambda at: _json(at, "config.json", DEBERTA), ["embeddings narrower than its hidden states", "similar"]),
         (

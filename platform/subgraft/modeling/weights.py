@@ -43,7 +43,9 @@ class _Form(NamedTuple):
 
 
 _FORMS = (
-    _Form("*.gguf", "GGUF, llama.cpp's format, not a model in safetensors", _ORIGINAL),
+    _Form(
+        "*.gguf", "GGUF, llama.cpp's format, not a model in safetensors", "`subgraft convert FILE.gguf` converts it."
+    ),
     _Form("subgraft.json", "a model exported to CTranslate2, which can only generate", _ORIGINAL),
     _Form("model.bin", "a CTranslate2 model, which cannot be trained or changed", _ORIGINAL),
     _Form("*.onnx", "ONNX, not a model in safetensors", _ORIGINAL),

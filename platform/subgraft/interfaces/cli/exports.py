@@ -14,13 +14,14 @@ import subgraft
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
 from subgraft.interfaces.api.arguments import local_model
-from subgraft.interfaces.api.exports import QUANTIZATIONS, FormatName
+from subgraft.interfaces.api.exports import QUANTIZATIONS, WEIGHT_TYPES, FormatName
 from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_languages, add_out, selected
 from subgraft.orchestration.store.outputs import new_directory
 from subgraft.orchestration.tracking.server import recording_server
 
 if TYPE_CHECKING:
     from subgraft.modeling.exporting.ctranslate2 import Check
+    from subgraft.modeling.exporting.gguf import GgufExport
     from subgraft.modeling.exporting.publishing import Publication
     from subgraft.modeling.exporting.transformers import Loading
 
@@ -33,6 +34,9 @@ def add_to(commands: Commands) -> None:
     export.add_argument(
         "--quantization", choices=QUANTIZATIONS, help="for ctranslate2: type of the weights (default: float32)"
     )
+    export.add_argument("--type", choices=WEIGHT_TYPES, help="for gguf: type of the matrices (default: f16)")
+    copied = "for gguf: a GGUF of the original model, whose other entries, such as its licence, are copied"
+    export.add_argument("--template", type=Path, metavar="FILE", help=copied)
     add_languages(export, "for models with language codes, as in en-fr")
     add_out(export)
     export.set_defaults(command=export_model)
@@ -40,11 +44,28 @@ def add_to(commands: Commands) -> None:
 
 
 def export_model(arguments: argparse.Namespace) -> None:
-    exported = subgraft.export(arguments.model, **selected(arguments, "to", "out", "quantization", "languages"))
+    exported = subgraft.export(
+        arguments.model, **selected(arguments, "to", "out", "quantization", "type", "template", "languages")
+    )
     if exported.check is not None:
         _say_check(exported.check, exported.out, arguments.quantization or "float32")
     if exported.loading is not None:
         _say_loading(exported.loading, exported.out)
+    if exported.gguf is not None:
+        _say_gguf(exported.gguf, exported.out, arguments.type or "f16")
+
+
+def _say_gguf(exported: GgufExport, out: Path, weights: str) -> None:
+    from subgraft.modeling.exporting.gguf import FILE, MODELFILE
+
+    say(f"written to {out / FILE}, in {weights}; `ollama create NAME -f {out / MODELFILE}` imports it")
+    if (compared := exported.comparison) is None:
+        say("[warning]  not compared with the model: llama.cpp is not installed (pip install 'subgraft[llamacpp]')")
+    else:
+        say(f"llama.cpp reads {compared.same:,} of {compared.texts:,} texts as the same token ids")
+        say(f"log-probabilities differ by {compared.mean:.1e} on average, {compared.largest:.1e} at most")
+    for limit in exported.limits:
+        say(f"[note]  in llama.cpp {limit}")
 
 
 def _say_check(check: Check, out: Path, quantization: str) -> None:
@@ -167,9 +188,9 @@ SHOWN = 3
 
 def _add_conversion(commands: Commands) -> None:
     convert = commands.add_parser(
-        "convert", help="convert a pytorch_model.bin to safetensors, or merge a LoRA adapter into its base"
+        "convert", help="convert a pytorch_model.bin or a GGUF to safetensors, or merge a LoRA adapter into its base"
     )
-    convert.add_argument("model", metavar="MODEL", help="a directory or a hub id; with --base a directory")
+    convert.add_argument("model", metavar="MODEL", help="a directory, a hub id or a GGUF file; with --base a directory")
     convert.add_argument("--base", metavar="MODEL", help="for a LoRA adapter: the base (default: the one it names)")
     convert.add_argument("--revision", metavar="COMMIT", help="commit of the hub's repository (default: the newest)")
     add_out(convert)
@@ -191,8 +212,16 @@ def _merge_adapter(arguments: argparse.Namespace) -> None:
 
 def convert_model(arguments: argparse.Namespace) -> None:
     from subgraft.modeling.conversion import convert
+    from subgraft.modeling.gguf_files import convert_gguf, is_gguf
     from subgraft.modeling.hub import TORCH_FILES, is_adapter, resolve_model, with_revision
 
+    if is_gguf(arguments.model):
+        if arguments.base or arguments.revision:
+            raise UserError("a GGUF has neither a base nor revisions", where="convert", hint="Leave them out.")
+        with new_directory(arguments.out) as out:
+            parameters = convert_gguf(Path(arguments.model), out)
+        say(f"{parameters:,} parameters written to {arguments.out} as safetensors, in fp32")
+        return
     if arguments.base or is_adapter(Path(arguments.model)):
         _merge_adapter(arguments)
         return

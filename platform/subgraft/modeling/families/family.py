@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from subgraft.config.models import OneStackSettings
     from subgraft.config.settings_base import HeadKind, SideName
     from subgraft.modeling.conditioning.copying import TargetStates
+    from subgraft.modeling.families.gguf_layout import GgufLayout
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 # A hint for unsupported models.
@@ -64,6 +65,7 @@ class Family(ABC):
         auto_class: The transformers auto class of the head that predicts tokens, if it is not the usual one.
         ctranslate2_loader: The name of CTranslate2's loader of such models; None if they are not exported to it.
         ctranslate2_encoder: The name of CTranslate2's loader of their encoder without a head; None if it has none.
+        gguf: How llama.cpp names and arranges their weights; None if they are not exported to it.
         width_key, inner_width_key, layers_key, heads_key, positions_key: The names of these sizes in config.json.
     """
 
@@ -86,6 +88,7 @@ class Family(ABC):
     auto_class: ClassVar[str | None] = None
     ctranslate2_loader: ClassVar[str | None] = None
     ctranslate2_encoder: ClassVar[str | None] = None
+    gguf: ClassVar[GgufLayout | None] = None
     width_key: ClassVar[str] = "hidden_size"
     inner_width_key: ClassVar[str] = "intermediate_size"
     layers_key: ClassVar[str] = "num_hidden_layers"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.decoder_only import DecoderOnly, token_ids
-from subgraft.modeling.families.llama import rotary_scaling
-from subgraft.modeling.families.model_parts import Config, Parameters, Projection
+from subgraft.modeling.families.gguf_layout import Gpt2Layout
+from subgraft.modeling.families.model_parts import Config, Parameters, Projection, rotary_scaling
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -28,6 +28,7 @@ class GPT2(DecoderOnly):
     model_type = "gpt2"
     transformers_class = "GPT2LMHeadModel"
     ctranslate2_loader = "GPT2Loader"
+    gguf = Gpt2Layout()
     tied = True
     transposed = True
     attends_to_source = True

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.decoder_only import DecoderOnly, token_ids
-from subgraft.modeling.families.model_parts import Config, Parameters, Projection
+from subgraft.modeling.families.gguf_layout import (
+    Gemma2Layout,
+    Gemma3Layout,
+    GemmaLayout,
+    GgufLayout,
+    LlamaLayout,
+    Phi3Layout,
+    QwenLayout,
+)
+from subgraft.modeling.families.model_parts import Config, Parameters, Projection, rotary_scaling
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -116,6 +125,7 @@ class Llama(LlamaLike):
     model_type = "llama"
     transformers_class = "LlamaForCausalLM"
     ctranslate2_loader = "LlamaLoader"
+    gguf = LlamaLayout()
     qkv_bias = out_bias = "attention_bias"
     mlp_bias = "mlp_bias"
 
@@ -134,6 +144,7 @@ class Mistral(LlamaLike):
     model_type = "mistral"
     transformers_class = "MistralForCausalLM"
     ctranslate2_loader = "MistralLoader"
+    gguf = LlamaLayout()
 
 
 class Qwen2(LlamaLike):
@@ -145,6 +156,7 @@ class Qwen2(LlamaLike):
     model_type = "qwen2"
     transformers_class = "Qwen2ForCausalLM"
     ctranslate2_loader = "Qwen2Loader"
+    gguf = QwenLayout("qwen2")
     qkv_bias = True
 
 
@@ -154,6 +166,7 @@ class Qwen3(LlamaLike):
     model_type = "qwen3"
     transformers_class = "Qwen3ForCausalLM"
     ctranslate2_loader = "Qwen3Loader"
+    gguf = QwenLayout("qwen3")
     qkv_bias = out_bias = "attention_bias"
     head_norms = True
     head_size = 128
@@ -169,6 +182,7 @@ class Phi3(LlamaLike):
 
     model_type = "phi3"
     transformers_class = "Phi3ForCausalLM"
+    gguf = Phi3Layout()
 
     def projections(self, config: Config) -> list[Projection]:
         width, inner, layers = self.width(config), self.inner_width(config), self.depth(config)
@@ -187,6 +201,7 @@ class Gemma(LlamaLike):
     model_type = "gemma"
     transformers_class = "GemmaForCausalLM"
     ctranslate2_loader: ClassVar[str | None] = "GemmaLoader"
+    gguf: ClassVar[GgufLayout | None] = GemmaLayout()
     tied = True
     qkv_bias = out_bias = "attention_bias"
     head_size = 256
@@ -202,6 +217,7 @@ class Gemma2(Gemma):
     model_type = "gemma2"
     transformers_class = "Gemma2ForCausalLM"
     ctranslate2_loader = None
+    gguf = Gemma2Layout()
     norms = 4
 
 
@@ -211,6 +227,7 @@ class Gemma3(Gemma):
     model_type = "gemma3_text"
     transformers_class = "Gemma3ForCausalLM"
     ctranslate2_loader = "Gemma3Loader"
+    gguf = Gemma3Layout()
     norms = 4
     head_norms = True
 
@@ -226,12 +243,6 @@ class Gemma3(Gemma):
         names = {"full_attention": "rope_theta", "sliding_attention": "rope_local_base_freq"}
         kinds = _rotary_by_layer(config)
         return {names[kind]: kinds[kind]["rope_theta"] for kind in names if "rope_theta" in kinds.get(kind, {})}
-
-
-def rotary_scaling(config: Config) -> Mapping[str, Any]:
-    """The scaling of positions, under the names of older and newer config.json files."""
-    scaling = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    return {**scaling, "rope_type": scaling.get("rope_type") or scaling.get("type") or "default"}
 
 
 def _rotary_by_layer(config: Config) -> Mapping[str, Mapping[str, Any]]:

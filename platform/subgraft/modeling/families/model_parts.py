@@ -71,3 +71,9 @@ class Tables:
     output: Tensor | None
     bias: Tensor | None
     padding_id: int | None
+
+
+def rotary_scaling(config: Config) -> Mapping[str, Any]:
+    """The scaling of positions, under the names of older and newer config.json files."""
+    scaling = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    return {**scaling, "rope_type": scaling.get("rope_type") or scaling.get("type") or "default"}

@@ -49,8 +49,8 @@ def as_sentencepiece(tokenizer: Tokenizer) -> bytes | None:
     if tokenizer.mark is not Mark.SENTENCEPIECE or "unk" not in tokenizer.special:
         return None
     specification = tokenizer.specification
-    normaliser = _normaliser(specification)
-    scores = _scores(tokenizer, specification["model"])
+    normaliser = normaliser_settings(specification)
+    scores = piece_scores(tokenizer, specification["model"])
     if normaliser is None or scores is None:
         return None
     model = _serialise(tokenizer, specification["model"], normaliser, scores)
@@ -61,10 +61,11 @@ def as_sentencepiece(tokenizer: Tokenizer) -> bytes | None:
     return model if _agrees(tokenizer, processor) else None
 
 
-def _normaliser(specification: Mapping[str, Any]) -> dict[str, Any] | None:
+def normaliser_settings(specification: Mapping[str, Any]) -> dict[str, Any] | None:
     """The same steps as fields of NormalizerSpec; None if SentencePiece lacks one of them."""
     flags = ("add_dummy_prefix", "remove_extra_whitespaces")
     settings: dict[str, Any] = {**dict.fromkeys(flags, False), "escape_whitespaces": True}
+    marked = False
     for step in component_steps(specification.get("normalizer")):
         kind = step["type"]
         if kind == "Precompiled":
@@ -73,19 +74,21 @@ def _normaliser(specification: Mapping[str, Any]) -> dict[str, Any] | None:
             settings["add_dummy_prefix"] = True
         elif kind == "Strip" or (kind == "Replace" and step["content"] in ("", " ")):
             settings["remove_extra_whitespaces"] = True
-        elif kind != "NFC" and not (kind == "Replace" and step["content"] == SPACE_MARK):
+        elif kind == "Replace" and step["content"] == SPACE_MARK:
+            marked = True
+        elif kind != "NFC":
             return None
     for step in component_steps(specification.get("pre_tokenizer")):
         if step["type"] == "Metaspace":
             settings["add_dummy_prefix"] |= step.get("prepend_scheme", "always") != "never"
         elif step["type"] == "WhitespaceSplit":
             settings["remove_extra_whitespaces"] = True
-        else:
+        elif not (marked and step["type"] == "Split" and step["pattern"] == {"String": " "}):
             return None
     return settings
 
 
-def _scores(tokenizer: Tokenizer, model: Mapping[str, Any]) -> dict[int, float] | None:
+def piece_scores(tokenizer: Tokenizer, model: Mapping[str, Any]) -> dict[int, float] | None:
     """Scores of the ordinary pieces by id; None for kinds of model that SentencePiece lacks."""
     ordinary = [i for i in range(len(tokenizer)) if i not in tokenizer.special_ids and i not in tokenizer.symbols]
     if model["type"] == "Unigram":
