@@ -11,7 +11,6 @@ from typing import get_args
 import pytest
 
 from subgraft.base.errors import UserError
-from subgraft.config.conditioning import VariantName
 from subgraft.config.experiment import Experiment
 from subgraft.config.experiment.presets import PRESETS
 from subgraft.config.loading import load
@@ -20,6 +19,7 @@ from subgraft.config.runtime import Runtime
 from subgraft.embeddings.methods.registry import METHODS, names_with
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.space import grid
+from subgraft.modeling.conditioning.variants.registry import VariantName
 from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order

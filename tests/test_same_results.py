@@ -10,11 +10,11 @@ from typing import Any, get_args
 import pytest
 
 from recorded_experiments import ALLOCATIONS, EXPERIMENTS, NETWORK, STAND_INS, write_inputs
-from subgraft.config.conditioning import VARIANTS
 from subgraft.config.experiment import Experiment
 from subgraft.config.models import ModelSettings
 from subgraft.data.tasks.registry import TASKS
 from subgraft.embeddings.methods.registry import METHODS
+from subgraft.modeling.conditioning.variants.registry import VARIANTS
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.pipeline.stages.registry import STAGES
 from subgraft.training.objectives.registry import OBJECTIVES

@@ -17,7 +17,6 @@ from published import CHECKPOINTS
 from small_classes import GPT2, classed
 from small_experiments import finish, finish_steps
 from subgraft.base.errors import UserError
-from subgraft.config.conditioning import VariantName
 from subgraft.config.evaluation import DrawSettings, MeasurementSettings
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
@@ -29,6 +28,7 @@ from subgraft.experiments.search.trial_results import TrialResult, best
 from subgraft.interfaces.api.outputs import generate
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.sources import ClassSource
+from subgraft.modeling.conditioning.variants.registry import VariantName
 from subgraft.modeling.exporting.transformers import export_transformers
 from subgraft.modeling.inference.write_text import Writer
 from subgraft.orchestration.estimates.estimate import estimates

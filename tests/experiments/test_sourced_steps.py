@@ -16,7 +16,6 @@ from safetensors.numpy import save_file
 
 from small_experiments import finish, tiny
 from subgraft.base.errors import UserError
-from subgraft.config.conditioning import SourceName, VariantName
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.models import MarianSettings
@@ -26,7 +25,9 @@ from subgraft.evaluation.reporting.table import MainTable
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.interfaces.api.outputs import features_in, generate
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.conditioning.settings import SourceName
 from subgraft.modeling.conditioning.sources import Sourced
+from subgraft.modeling.conditioning.variants.registry import VariantName
 from subgraft.modeling.families import family_named
 from subgraft.orchestration.estimates.estimate import estimates
 from subgraft.orchestration.execution.plan import make_plan

@@ -47,7 +47,6 @@ from permuted import documents, objective
 from recurrent import Remembered, recurrent_mixture, some_documents
 from several_tasks import Several
 from several_tasks import settings as finetuning
-from subgraft.config.conditioning import ConditioningSettings
 from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.config.models import GPT2Settings
@@ -60,6 +59,7 @@ from subgraft.embeddings.generators.simulation import GeneratorBatch, Simulator
 from subgraft.embeddings.methods.network import NetworkSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import conditioned
+from subgraft.modeling.conditioning.settings import ConditioningSettings
 from subgraft.modeling.conditioning.sources import FeatureSource
 from subgraft.modeling.families import family_named
 from subgraft.modeling.sides import set_hidden_dropout, side, tables_of

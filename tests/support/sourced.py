@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
-from subgraft.config.conditioning import ConditioningSettings
+from subgraft.modeling.conditioning.settings import ConditioningSettings
 
 Model = TypeVar("Model", bound=nn.Module)
 FEATURES = 5

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from engine_runs import STEPS, run_workers
-from subgraft.config.conditioning import VariantName
+from subgraft.modeling.conditioning.variants.registry import VariantName
 
 
 @pytest.fixture(scope="module")

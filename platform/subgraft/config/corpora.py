@@ -1,4 +1,4 @@
-"""The languages of a corpus, and the rules by which its text is retained; `data.corpora` says where text comes from."""
+"""The languages of a corpus, and the rules by which its text is retained; `data.sources` has where text comes from."""
 
 from __future__ import annotations
 

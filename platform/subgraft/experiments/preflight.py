@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.base.errors import UserError
-from subgraft.config.conditioning import IN_LAYERS, SourceName
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.settings_base import SideName, Split
@@ -22,6 +21,8 @@ from subgraft.data.text.features import validate_features
 from subgraft.data.text.fields import CONVERSATION, FieldKind
 from subgraft.data.text.tensors import row_count
 from subgraft.embeddings.methods.registry import method_spec, names_with
+from subgraft.modeling.conditioning.settings import SourceName
+from subgraft.modeling.conditioning.variants.registry import VARIANTS
 from subgraft.modeling.families import (
     Family,
     MissingCodeError,
@@ -302,7 +303,9 @@ def _require_source_support(family: Family, experiment: Experiment, directory: P
         message = f"this {family.model_type} model has embeddings narrower than its hidden states, and takes no source"
         raise UserError(message, where=str(directory), hint="Leave out conditioning, or take another model.")
     unsupported = (
-        [] if family.attends_to_source else [each for each in experiment.systems if each.conditioning in IN_LAYERS]
+        []
+        if family.attends_to_source
+        else [each for each in experiment.systems if each.conditioning and VARIANTS[each.conditioning].in_layers]
     )
     if unsupported:
         message = f"a {family.model_type} model does not support attention to a source"

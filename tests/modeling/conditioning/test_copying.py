@@ -13,10 +13,11 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from sourced import VOCABULARY, language_model, settings, trained_a_little
-from subgraft.config.conditioning import ConditioningSettings, VariantName
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import ConditionalModel, conditioned
+from subgraft.modeling.conditioning.settings import ConditioningSettings
+from subgraft.modeling.conditioning.variants.registry import VariantName
 from subgraft.modeling.families import count_parameters
 from subgraft.pipeline.compute.transfer import transfer_bundle
 from subgraft.subwords.vocabulary.learn import learn

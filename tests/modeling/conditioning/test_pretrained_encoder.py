@@ -10,9 +10,9 @@ import torch
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
-from subgraft.config.conditioning import ConditioningSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import conditioned
+from subgraft.modeling.conditioning.settings import ConditioningSettings
 from subgraft.modeling.conditioning.source_encoders import encoder_of
 from subgraft.modeling.conditioning.source_settings import pretrained_source
 from subgraft.modeling.conditioning.sources import TextSource

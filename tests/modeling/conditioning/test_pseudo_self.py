@@ -12,7 +12,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from sourced import FEATURES, language_model, settings, some_features
 from subgraft.modeling.conditioning.conditional_model import ConditionalModel, conditional_config, conditioned
-from subgraft.modeling.conditioning.variant import Memory
+from subgraft.modeling.conditioning.variants.variant import Memory
 
 
 def _written_out(model: Any, ids: Tensor, source: Tensor, mask: Tensor) -> Tensor:

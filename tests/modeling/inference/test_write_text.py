@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from subgraft.config.conditioning import ClassSourceSettings, ConditioningSettings
 from subgraft.config.evaluation import DrawSettings, MeasurementSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import conditioned
+from subgraft.modeling.conditioning.settings import ClassSourceSettings, ConditioningSettings
 from subgraft.modeling.conditioning.sources import ClassSource, pad_sources
 from subgraft.modeling.inference.prompts import added_text
 from subgraft.modeling.inference.write_text import Writer

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from subgraft.config.conditioning import ReadingSettings
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.directions import Direction
 from subgraft.config.evaluation import EvaluationSettings, IntrinsicSettings
@@ -25,6 +24,7 @@ from subgraft.data.tasks.question_generation import QuestionGenerationSettings
 from subgraft.data.tasks.registry import LABELLED_TASKS, TASKS, TaskName
 from subgraft.embeddings.methods.method import AnyGeneratorStage, LearningStage, MethodSpec, StartName
 from subgraft.embeddings.methods.registry import METHODS, MethodGroups, method_spec
+from subgraft.modeling.conditioning.settings import ReadingSettings
 from subgraft.training.objectives.conversations import ChatSettings, ConversationSettings
 from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings, LabelSettings
 from subgraft.training.objectives.registry import TaskObjectiveSettings, task_objective

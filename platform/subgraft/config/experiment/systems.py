@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from subgraft.base.limits import MAX_SEQUENCE_LENGTH, MAX_VOCABULARY_SIZE
-from subgraft.config.conditioning import CopyingName, VariantName
 from subgraft.config.experiment.multitask import MultitaskUse
 from subgraft.config.heads import HeadSettings
 from subgraft.config.initialisers import DonorSettings
@@ -17,6 +16,8 @@ from subgraft.config.synthetic import Rounds, TextUse
 from subgraft.config.training import AdapterSettings, FinetuneSettings, RareTokenSettings, TrainName
 from subgraft.embeddings.methods.method import StartName
 from subgraft.embeddings.methods.registry import AnyInitialiser, method_spec, names_with
+from subgraft.modeling.conditioning.settings import CopyingName
+from subgraft.modeling.conditioning.variants.registry import VariantName
 
 PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vocabulary", "none"]
 

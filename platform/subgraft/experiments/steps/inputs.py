@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
-from subgraft.config.conditioning import SourceName
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.experiment.multitask import FurtherTask
@@ -34,6 +33,7 @@ from subgraft.experiments.preflight import (
     require_labels,
     require_source,
 )
+from subgraft.modeling.conditioning.settings import SourceName
 from subgraft.modeling.hub import HUB_FILES, adapter_base, pinned, with_revision
 from subgraft.modeling.tokenizers import DRAWN_LIKE_CODES, load_tokenizers, with_languages
 from subgraft.modeling.weights import is_half

@@ -17,6 +17,7 @@ from subgraft.experiments.steps.decoding_engine import require_context, with_eng
 from subgraft.experiments.steps.inputs import InputSteps, from_checkpoint
 from subgraft.experiments.steps.vocabularies import VocabularySteps, language_exponent
 from subgraft.modeling.conditioning.source_settings import pretrained_source
+from subgraft.modeling.conditioning.variants.registry import VARIANTS
 from subgraft.modeling.families import config_dict, family_of
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.tokenizers import load_tokenizers
@@ -135,7 +136,7 @@ def conditioned_step(inputs: InputSteps, system: System, seed: int, model: Step)
     # A pretrained encoder's location does not identify it.
     settings = experiment.conditioning.model_copy(update={"pretrained_encoder": None})
     step_inputs, language = {"model": model, "corpus": inputs.downstream_corpus}, None
-    if source == "text" and system.conditioning != "prepend" and not settings.shared_vocabulary:
+    if source == "text" and not VARIANTS[system.conditioning].in_input and not settings.shared_vocabulary:
         path = experiment.conditioning.pretrained_encoder
         if path:
             step_inputs["reader"], language = reader(inputs, path)

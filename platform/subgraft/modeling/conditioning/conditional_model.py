@@ -19,12 +19,12 @@ from transformers import (
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 from subgraft.base.errors import UserError
-from subgraft.config import conditioning
-from subgraft.config.conditioning import ConditioningSettings
+from subgraft.modeling.conditioning import settings as conditioning
 from subgraft.modeling.conditioning import source_encoders
 from subgraft.modeling.conditioning.copying import CopyHead, TargetStates
-from subgraft.modeling.conditioning.variant import Memory
-from subgraft.modeling.conditioning.variants import CLASSES, variant
+from subgraft.modeling.conditioning.settings import ConditioningSettings
+from subgraft.modeling.conditioning.variants.registry import VARIANTS
+from subgraft.modeling.conditioning.variants.variant import Memory
 from subgraft.modeling.families.family import logit_cap, softcap
 
 
@@ -66,7 +66,7 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
 
     Attributes:
         source: Encodes the source.
-        variant: How the language model reads the source.
+        variant: The variant's new parameters.
         language_model: Reads and predicts the target.
         copying: The head that copies source tokens, if any.
     """
@@ -82,9 +82,10 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
         super().__init__(config)
         settings = config.settings
         self.language_model: PreTrainedModel = AutoModelForCausalLM.from_config(config.language_model)
-        self._is_frozen = conditioning.VARIANTS[settings.variant].frozen
-        self.variant = variant(settings, config.language_model)
-        self.variant.prepare_modules(self.language_model)
+        self._variant = VARIANTS[settings.variant]
+        self.variant = nn.Module()
+        self._variant.add_modules(self.variant, config.language_model, settings.decoder)
+        self._variant.prepare_modules(self.language_model)
         self.source = _make_source_encoder(settings, config.language_model, self.language_model)
         copying, width = settings.copying, int(config.language_model.hidden_size)
         self.copying = None if copying is None else CopyHead(width, copying.threshold)
@@ -96,7 +97,7 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
     def train(self, mode: bool = True) -> ConditionalModel:
         """Set the mode; a frozen language model stays in evaluation mode without gradients."""
         super().train(mode)
-        if self._is_frozen:
+        if self._variant.frozen:
             self.language_model.eval().requires_grad_(False)
         return self
 
@@ -133,7 +134,7 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
     def states(self, memory: Memory, cache: EncoderDecoderCache | None = None, **inputs: Tensor) -> Tensor:
         """Top states [B, T, d] of target tokens given an encoded source; the language model's projection reads them."""
         rows = source_encoders.memory_mask(memory.mask, memory.states)
-        return self.variant.states(self.language_model, Memory(memory.states, rows), cache, **inputs)
+        return self._variant.states(self.variant, self.language_model, Memory(memory.states, rows), cache, **inputs)
 
     def forward(
         self,
@@ -206,7 +207,7 @@ def _make_source_encoder(
 def conditional_config(language_model: PreTrainedConfig, settings: ConditioningSettings) -> ConditionalConfig:
     """The configuration of a language model with a source. Raises UserError if it does not support the variant."""
     language_model_config = deepcopy(language_model)
-    CLASSES[settings.variant].prepare(language_model_config)
+    VARIANTS[settings.variant].prepare(language_model_config)
     ids: dict[str, Any] = {
         f"{role}_token_id": getattr(language_model_config, f"{role}_token_id", None) for role in ("bos", "eos", "pad")
     }
@@ -233,7 +234,7 @@ def conditioned(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = ConditionalModel(conditional_config(language_model.config, settings))
-    if model.variant.pretrained:
+    if VARIANTS[settings.variant].pretrained:
         loaded = model.language_model.load_state_dict(language_model.state_dict(), strict=False)
         assert not loaded.unexpected_keys
         assert all("cross" in name for name in loaded.missing_keys)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from subgraft.modeling.conditioning.variant import Memory
+from subgraft.modeling.conditioning.variants.variant import Memory
 
 # Stands for log 0: its exponential underflows to exactly 0, but gradients stay finite.
 LOG_ZERO = -1e30

@@ -11,7 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import EncoderDecoderCache
 from transformers.cache_utils import DynamicLayer
 
-from subgraft.modeling.conditioning.variant import Memory
+from subgraft.modeling.conditioning.variants.variant import Memory, StackSettings
 
 
 class SourceDecoder(nn.Module):
@@ -25,6 +25,11 @@ class SourceDecoder(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(_Layer(width, memory, heads, dropout, first + number) for number in range(layers))
         self.norm = nn.LayerNorm(width)
+
+    @classmethod
+    def of(cls, sizes: StackSettings, memory: int, first: int) -> SourceDecoder:
+        """The decoder that settings describe, which reads states of the width `memory`."""
+        return cls(sizes.d_model, memory, sizes.layers, sizes.attention_heads, sizes.dropout, first)
 
     def forward(self, inputs: Tensor, memory: Memory, cache: EncoderDecoderCache | None) -> Tensor:
         hidden = inputs

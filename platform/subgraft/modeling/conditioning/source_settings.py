@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from subgraft.base.errors import UserError
-from subgraft.config import conditioning
-from subgraft.config.conditioning import CopyingName, ReadingSettings, SourceName, VariantName
 from subgraft.data.text.corpus import Corpus, class_labels
 from subgraft.data.text.features import features_of
+from subgraft.modeling.conditioning import settings as conditioning
+from subgraft.modeling.conditioning.settings import CopyingName, ReadingSettings, SourceName
+from subgraft.modeling.conditioning.variants.registry import VARIANTS, VariantName
 from subgraft.modeling.families import Config, Parameters, SequenceFormat, count_parameters, family_of
 
 # Estimates for a corpus that does not exist yet: two classes with any names, and rows of 64 numbers.
@@ -49,7 +50,7 @@ def _source(
         return conditioning.ClassSourceSettings(classes=classes, vectors=settings.vectors)
     if source == "features":
         return conditioning.FeatureSourceSettings(features=_FEATURES) if corpus is None else _features(corpus, variant)
-    if variant == "prepend":
+    if VARIANTS[variant].in_input:
         return conditioning.TrainedTextSourceSettings(max_length=settings.max_length)
     if settings.shared_vocabulary:
         return conditioning.TrainedTextSourceSettings(max_length=settings.max_length, encoder=settings.encoder)
@@ -94,5 +95,5 @@ def pretrained_source(
 def _features(corpus: Corpus, variant: VariantName) -> conditioning.FeatureSourceSettings:
     """The settings of a feature source; `prepend` needs the maximum number of rows in any split."""
     of_splits = [features_of(corpus, split) for split in corpus.splits]
-    rows = max(int(features.counts.max()) for features in of_splits) if variant == "prepend" else None
+    rows = max(int(features.counts.max()) for features in of_splits) if VARIANTS[variant].in_input else None
     return conditioning.FeatureSourceSettings(features=of_splits[0].width, rows=rows)

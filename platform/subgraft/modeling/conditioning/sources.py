@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from subgraft.base.errors import ArgumentError, UserError
-from subgraft.config.conditioning import SourceName
 from subgraft.data.text.corpus import Corpus, class_labels
 from subgraft.data.text.encoded import encode
 from subgraft.data.text.features import Features, features_of
 from subgraft.data.text.segments import Text
+from subgraft.modeling.conditioning.settings import SourceName
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 Value_contra = TypeVar("Value_contra", contravariant=True)

@@ -15,15 +15,10 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from transformers import PreTrainedConfig, PreTrainedModel
 
-    from subgraft.config.conditioning import (
-        ConditioningSettings,
-        PartCounts,
-        SourceSettings,
-        StackSettings,
-        VariantFacts,
-    )
     from subgraft.config.settings_base import SideName
     from subgraft.modeling.conditioning.copying import TargetStates
+    from subgraft.modeling.conditioning.settings import ConditioningSettings, SourceSettings
+    from subgraft.modeling.conditioning.variants.variant import PartCounts, StackSettings, Variant
 
 
 class Conditional(DecoderOnly):
@@ -53,7 +48,7 @@ class Conditional(DecoderOnly):
 
     def position_limit(self, config: Config) -> int | None:
         limit, settings = self._family(config).position_limit(_language_model_config(config)), _settings(config)
-        prefix = _max_source_rows(settings.source) if settings.variant == "prepend" else 0
+        prefix = _max_source_rows(settings.source) if _variant(config).in_input else 0
         return None if limit is None else max(0, limit - prefix)
 
     def depth(self, config: Config) -> int:
@@ -90,11 +85,11 @@ class Conditional(DecoderOnly):
         body, new = self._family(config).body_parameters(_language_model_config(config)), self._new_parameters(config)
         source = _settings(config).source
         trained = new - (source.fixed if source.kind == "pretrained-text" else 0)
-        return Parameters(body.total + new, trained if _variant_facts(config).frozen else body.trained + trained)
+        return Parameters(body.total + new, trained if _variant(config).frozen else body.trained + trained)
 
     def parameters(self, config: Config, frozen: Iterable[SideName] = ()) -> Parameters:
         """The embeddings of a frozen language model are frozen too."""
-        return super().parameters(config, self.sides if _variant_facts(config).frozen else frozen)
+        return super().parameters(config, self.sides if _variant(config).frozen else frozen)
 
     def in_words(self, config: Config) -> str:
         language_model = self._family(config).in_words(_language_model_config(config))
@@ -133,14 +128,14 @@ class Conditional(DecoderOnly):
 
     def pretrained_stack(self, model: nn.Module) -> nn.Module | None:
         conditional: Any = model
-        return conditional.language_model if conditional.variant.pretrained else None
+        return conditional.language_model if _variant(conditional.config.to_dict()).pretrained else None
 
     def _new_parameters(self, config: Config) -> int:
         """Parameters that the variant, the source encoder and the copy head add to the language model."""
         settings, width = _settings(config), self.width(config)
         counts = _part_counts(settings.decoder, width, self.depth(config), self.key_width(config))
         return (
-            _variant_facts(config).parameters(counts)
+            _variant(config).parameters(counts)
             + _source_parameters(settings, width)
             + _copying_parameters(settings, width)
         )
@@ -165,7 +160,7 @@ def _settings(config: Config) -> ConditioningSettings:
     """The settings in config.json. Raises UserError if they are invalid."""
     from pydantic import ValidationError
 
-    from subgraft.config.conditioning import ConditioningSettings
+    from subgraft.modeling.conditioning.settings import ConditioningSettings
 
     try:
         return ConditioningSettings.model_validate(config.get("conditioning"))
@@ -182,8 +177,8 @@ def _max_source_rows(source: SourceSettings) -> int:
     return (source.rows or 0) if source.kind == "features" else source.max_length
 
 
-def _variant_facts(config: Config) -> VariantFacts:
-    from subgraft.config.conditioning import VARIANTS
+def _variant(config: Config) -> Variant:
+    from subgraft.modeling.conditioning.variants.registry import VARIANTS
 
     return VARIANTS[_settings(config).variant]
 
@@ -197,7 +192,7 @@ def _part_counts(small: StackSettings, width: int, depth: int, key_width: int) -
         depth: its number of layers.
         key_width: the width of its keys.
     """
-    from subgraft.config.conditioning import PartCounts
+    from subgraft.modeling.conditioning.variants.variant import PartCounts
 
     own, linear = small.d_model, parameter_counts.linear
     # Keys and values of the source are projected from the language model's width.

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from transformers import PreTrainedConfig, PreTrainedModel
 
-    from subgraft.config.conditioning import SourceSettings
     from subgraft.config.corpora import Languages
     from subgraft.config.models import OneStackSettings
     from subgraft.config.settings_base import HeadKind, SideName
     from subgraft.modeling.conditioning.copying import TargetStates
+    from subgraft.modeling.conditioning.settings import SourceSettings
     from subgraft.modeling.families.gguf_layout import GgufLayout
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

@@ -12,7 +12,6 @@ from transformers import PreTrainedModel
 
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
-from subgraft.config.conditioning import PretrainedTextSourceSettings
 from subgraft.config.corpora import Languages
 from subgraft.config.models import ModelSettings
 from subgraft.data.text.corpus import Corpus
@@ -20,6 +19,7 @@ from subgraft.embeddings.transe import Triples, train_transe
 from subgraft.embeddings.transplanting.new_languages import add_languages
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import conditioned
+from subgraft.modeling.conditioning.settings import PretrainedTextSourceSettings
 from subgraft.modeling.conditioning.source_encoders import encoder_of
 from subgraft.modeling.conditioning.source_settings import conditioning_settings, pretrained_source
 from subgraft.modeling.entities import EntityTable

@@ -8,7 +8,6 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from subgraft.config.conditioning import SourceName
 from subgraft.data.text.cleaning import dropped_in_words
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.scores import Score
@@ -21,6 +20,7 @@ from subgraft.evaluation.reporting.report import write_report
 from subgraft.evaluation.reporting.results import terminal_table
 from subgraft.evaluation.reporting.table import MainTable
 from subgraft.evaluation.reporting.understanding import labelled_table, write_labelled_report
+from subgraft.modeling.conditioning.settings import SourceName
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config
 from subgraft.modeling.tokenizers import load_tokenizers

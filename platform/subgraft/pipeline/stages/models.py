@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from subgraft.config.conditioning import CopyingName, ReadingSettings, SourceName, VariantName
 from subgraft.config.corpora import Languages
 from subgraft.config.entities import TransESettings
 from subgraft.config.initialisers import DonorMapping
 from subgraft.config.models import ModelSettings
 from subgraft.config.settings_base import SideName
+from subgraft.modeling.conditioning.settings import CopyingName, ReadingSettings, SourceName
 from subgraft.modeling.conditioning.source_settings import conditioning_settings, pretrained_source
+from subgraft.modeling.conditioning.variants.registry import VariantName
 from subgraft.modeling.families import (
     as_both_sides,
     family_of,

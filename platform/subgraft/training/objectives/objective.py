@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import Field
 
 from subgraft.base.limits import MAX_COUNT
-from subgraft.config.conditioning import SourceName
 from subgraft.config.settings_base import Settings, SideName
+from subgraft.modeling.conditioning.settings import SourceName
 
 if TYPE_CHECKING:
     from subgraft.config.training import FinetuneSettings

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from subgraft.config.conditioning import IN_LAYERS
 from subgraft.config.experiment.comparison import Comparison
 from subgraft.config.experiment.systems import System
 from subgraft.data.tasks.registry import TASKS
+from subgraft.modeling.conditioning.variants.registry import VARIANTS
 from subgraft.training.objectives.registry import task_objective
 
 
@@ -29,7 +29,7 @@ def require_conditioned_systems(experiment: Comparison) -> None:
             "runtime.activation_checkpointing"
         )
     for system in conditioned if experiment.upstream.checkpoint is None else ():
-        if system.conditioning in IN_LAYERS and not experiment.model.attends_to_source:
+        if VARIANTS[str(system.conditioning)].in_layers and not experiment.model.attends_to_source:
             raise ValueError(
                 f"system {system.name}: conditioning {system.conditioning} needs layers that can attend to a source, "
                 f"which model.family {experiment.model.family} lacks: use gpt2, or another conditioning"
@@ -86,8 +86,8 @@ def _require_tokens_to_copy(experiment: Comparison) -> None:
         where = f"system {system.name}: copying {system.copying}"
         if system.conditioning is None or task_objective(experiment.task).source != "text":
             raise ValueError(f"{where} copies tokens of the text that `conditioning` reads: this system reads none")
-        if system.conditioning == "prepend":
-            raise ValueError(f"{where} attends to the states of an encoder, and prepend has no encoder")
+        if VARIANTS[system.conditioning].in_input:
+            raise ValueError(f"{where} attends to the states of an encoder, and {system.conditioning} has no encoder")
         if not experiment.conditioning.shared_vocabulary:
             raise ValueError(
                 f"{where} needs a source in the decoder's vocabulary, not in conditioning.vocabulary: write "

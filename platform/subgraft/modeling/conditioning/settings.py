@@ -2,99 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
 from subgraft.base.limits import MAX_SEQUENCE_LENGTH, MAX_VOCABULARY_SIZE
 from subgraft.config.settings_base import Settings
 from subgraft.config.vocabularies import VocabularySettings
+from subgraft.modeling.conditioning.variants.registry import VARIANTS, VariantName
+from subgraft.modeling.conditioning.variants.variant import Layers, StackSettings, Width
 
-
-class PartCounts(NamedTuple):
-    """Numbers of parameters of the parts that a variant may add to a language model.
-
-    Attributes:
-        layers: The number of the language model's layers.
-        attention: An attention of the language model's width.
-        norm: A norm of that width.
-        keys_and_values: The map from source states to a layer's keys and values.
-        read: The map from the language model's width to the decoder's.
-        decoder: The decoder that reads the source, with the map back.
-        decoder_norm: A norm of the decoder's width.
-    """
-
-    layers: int
-    attention: int
-    norm: int
-    keys_and_values: int
-    read: int
-    decoder: int
-    decoder_norm: int
-
-
-@dataclass(frozen=True)
-class VariantFacts:
-    """The properties of a way of conditioning, for settings and plans.
-
-    Attributes:
-        parameters: The number of its new parameters, without those of the source's encoder.
-        in_layers: Whether it adds an attention to the layers of the language model.
-        frozen: Whether the language model is not trained; a decoder next to it then reads the source.
-    """
-
-    parameters: Callable[[PartCounts], int]
-    in_layers: bool = False
-    frozen: bool = False
-
-
-# `modeling.conditioning.variants` has their classes.
-VARIANTS: Mapping[str, VariantFacts] = {
-    "pseudo-self": VariantFacts(lambda count: count.layers * count.keys_and_values),
-    "context-attention": VariantFacts(lambda count: count.layers * count.attention, in_layers=True),
-    "cross-attention": VariantFacts(lambda count: count.layers * (count.attention + count.norm), in_layers=True),
-    "prepend": VariantFacts(lambda count: 0),
-    "simple-fusion": VariantFacts(lambda count: count.read + count.decoder_norm + count.decoder, frozen=True),
-    # Also the shares of the layers and of the input, and gamma.
-    "representation": VariantFacts(lambda count: count.read + count.decoder + count.layers + 2, frozen=True),
-    "none": VariantFacts(lambda count: count.layers * (count.attention + count.norm), in_layers=True),
-}
-if TYPE_CHECKING:
-    VariantName: TypeAlias = str
-else:  # settings and their JSON schema accept exactly the names of the table
-    VariantName = Literal[tuple(VARIANTS)]
-IN_LAYERS = frozenset(name for name, facts in VARIANTS.items() if facts.in_layers)
 # The kind of a task's source.
 SourceName = Literal["class", "text", "features"]
 # How a model copies tokens of its source.
 CopyingName = Literal["pointer-generator", "bottom-up"]
 CopyThreshold = Annotated[float, Field(ge=0, lt=1)]
-Layers = Annotated[int, Field(ge=1, le=256)]
-Width = Annotated[int, Field(ge=2, le=65536)]
 SourceLength = Annotated[int, Field(ge=1, le=MAX_SEQUENCE_LENGTH)]
-
-
-class StackSettings(Settings):
-    """A separate Transformer stack.
-
-    d_model: the size of its states, a multiple of attention_heads.
-    layers: the number of layers.
-    attention_heads: the number of heads in each layer.
-    dropout: dropout of the output of each sublayer.
-    """
-
-    d_model: Width = 512
-    layers: Layers = 6
-    attention_heads: Annotated[int, Field(ge=1, le=1024)] = 8
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
-
-    @model_validator(mode="after")
-    def _divides(self) -> StackSettings:
-        if self.d_model % self.attention_heads:
-            raise ValueError(f"d_model {self.d_model} is not a multiple of the {self.attention_heads} attention_heads")
-        return self
 
 
 class EncoderSettings(Settings):
@@ -242,11 +165,7 @@ class CopyingSettings(Settings):
 class ConditioningSettings(Settings):
     """How a language model reads a source (Ziegler et al., 2019).
 
-    variant: pseudo-self, keys and values of the source before the target's own; context-attention, a new attention in
-    each layer, fed by the norm before its feed-forward part; cross-attention, the same with a norm of its own; prepend,
-    the source before the target; simple-fusion, the scores of a model of the source added to those of the frozen
-    language model; representation, a smaller decoder on top of the frozen language model; or none, a Transformer
-    without pretrained weights.
+    variant: how it reads the source, of `variants.registry`.
     source: the kind of source.
     decoder: the decoder that reads the source in simple-fusion and representation.
     copying: how tokens of the source are copied, if they are.
@@ -259,7 +178,7 @@ class ConditioningSettings(Settings):
 
     @model_validator(mode="after")
     def _consistent(self) -> ConditioningSettings:
-        if self.source.kind == "own-text" and (self.source.encoder is None) != (self.variant == "prepend"):
+        if self.source.kind == "own-text" and (self.source.encoder is None) != VARIANTS[self.variant].in_input:
             raise ValueError(
                 f"only prepend, and always prepend, reads own-text without an encoder: {self.variant} cannot"
             )
