@@ -38,7 +38,7 @@ class Halves:
     def part(self, name: str) -> TensorSlice | None:
         return self._part if name == "w" else None
 
-    def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, float]:
+    def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, Tensor]:
         raise NotImplementedError
 
     def step(self, learning_rate: float) -> None:

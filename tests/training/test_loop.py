@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from subgraft.config.training import DropoutFrom, ModelTrainingSettings, TrainingSettings
 from subgraft.modeling.sides import set_hidden_dropout
+from subgraft.training import engine as engine_module
 from subgraft.training import loop
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
@@ -141,6 +142,37 @@ def test_every_epoch_sees_each_example_once(tmp_path: Path) -> None:
     for epoch in range(3):
         seen = [index for e, indices in data.seen if e == epoch for index in indices]
         assert sorted(seen) == list(range(EXAMPLES))
+
+
+@pytest.mark.parametrize("die_at", [None, 9])
+def test_batches_that_are_built_ahead_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, die_at: int | None
+) -> None:
+    """As on a GPU: the same weights bit for bit, in micro-batches too, and across a kill."""
+    settings = _settings(micro_batch_size=8)
+    plain, _, _ = _train(tmp_path / "plain", settings)
+    monkeypatch.setattr(Trainer, "_builds_ahead", True)
+    if die_at is not None:
+        with pytest.raises(KilledError):
+            _train(tmp_path / "ahead", settings, die_at=die_at)
+    ahead, data, outcome = _train(tmp_path / "ahead", settings)
+    assert torch.equal(ahead.line.weight, plain.line.weight)
+    if die_at is None:
+        seen = [index for _, indices in data.seen for index in indices]
+        assert len(seen) == 3 * EXAMPLES and outcome.steps == 27  # the last batch of each epoch looks no further
+
+
+def test_an_update_reads_its_losses_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reading waits for a GPU, so micro-batches must not have one each."""
+    read: list[int] = []
+
+    def read_values(parts: Any) -> Any:
+        read.append(len(parts))
+        return engine_module.read_values(parts)
+
+    monkeypatch.setattr(loop, "read_values", read_values)
+    _, _, outcome = _train(tmp_path, _settings(micro_batch_size=8))
+    assert len(read) == outcome.steps and max(read) > 1
 
 
 def test_accumulation_changes_nothing_but_rounding(tmp_path: Path) -> None:

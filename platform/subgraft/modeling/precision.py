@@ -65,6 +65,13 @@ def autocast(device: torch.device, precision: Precision) -> torch.autocast:
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
 
 
+def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """A batch's tensor on a device. On a GPU, the copy waits for no computation that is still to be done there."""
+    if torch.device(device).type == "cuda" and tensor.device.type == "cpu":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
+
+
 def fuses_attention(device: torch.device, precision: Precision) -> bool:
     """Whether fused attention is faster: on a CPU its backward pass is slow in bf16 (benchmarks/precision.py)."""
     return device.type != "cpu" or precision != "bf16"

@@ -139,8 +139,11 @@ class CheckpointWriter:
         for name, tensor in tensors.items():
             buffer = self._copies.get(name)
             if buffer is None or buffer.shape != tensor.shape or buffer.dtype != tensor.dtype:
-                self._copies[name] = torch.empty(tensor.shape, dtype=tensor.dtype)
-            self._copies[name].copy_(tensor.detach())
+                # From a GPU to pinned memory, copies are several times as fast and need not wait for one another.
+                self._copies[name] = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+            self._copies[name].copy_(tensor.detach(), non_blocking=tensor.is_cuda)
+        if self._engine.device.type == "cuda":
+            torch.cuda.current_stream(self._engine.device).synchronize()
         return {name: self._copies[name] for name in tensors}
 
     def _count_workers(self, **values: bool) -> dict[str, float]:

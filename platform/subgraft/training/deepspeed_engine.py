@@ -76,7 +76,7 @@ class DeepSpeedEngine:
         self._slices = {name: self._own_slice(parameter) for name, parameter in self._parameters.items()}
         self._inner_optimizer.register_step_pre_hook(self._skip_unused)
 
-    def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, float]:
+    def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, Tensor]:
         self._engine.set_gradient_accumulation_boundary(last)
         device, precision = self.device, self._settings.precision
         with faster_products(device, precision, batch.shape[1]):
@@ -86,7 +86,7 @@ class DeepSpeedEngine:
             loss = torch.stack([scale[name] * value for name, value in sums.items()]).sum() * self.world
             self._engine.backward(loss)
         self._used |= sums.keys()
-        return {name: float(value.detach()) for name, value in sums.items()}
+        return {name: value.detach() for name, value in sums.items()}
 
     def step(self, learning_rate: float) -> None:
         for group in self._optimizer.param_groups:

@@ -42,8 +42,10 @@ class Engine(Protocol):
     world: int
     device: torch.device
 
-    def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, float]:
+    def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, Tensor]:
         """Add the gradient of sum(scale x loss) of one micro-batch, and return the sum of each loss.
+
+        The sums stay on the device: to read them waits for all that the device has still to compute.
 
         Args:
             batch: the micro-batch.
@@ -94,6 +96,13 @@ def add_up(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
         for name, value in part.items():
             total[name] = total.get(name, 0.0) + value
     return total
+
+
+def read_values(parts: Sequence[Mapping[str, Tensor]]) -> list[dict[str, float]]:
+    """Named values of a device as numbers, by one copy: each copy waits for the device."""
+    tensors = [value for part in parts for value in part.values()]
+    numbers = iter(torch.stack([tensor.double() for tensor in tensors]).tolist() if tensors else ())
+    return [{name: next(numbers) for name in part} for part in parts]
 
 
 def sum_over_workers(values: Mapping[str, float], names: Sequence[str], engine: Engine) -> dict[str, float]:
@@ -149,14 +158,14 @@ class PlainEngine:
         self._optimizer = make_optimizer(settings, rates.groups(module))
         self._row_updates = [each.to(device) for each in row_updates if each.table.requires_grad]
 
-    def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, float]:
+    def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, Tensor]:
         device, precision = self.device, self._settings.precision
         with faster_products(device, precision, batch.shape[1]):
             with autocast(device, precision):
                 sums = self._module(batch)
             with self._all_reduce.sending() if last and self._all_reduce else nullcontext():
                 torch.autograd.backward(torch.stack([scale[name] * value for name, value in sums.items()]).sum())
-        return {name: float(value.detach()) for name, value in sums.items()}
+        return {name: value.detach() for name, value in sums.items()}
 
     def step(self, learning_rate: float) -> None:
         if self._all_reduce:
@@ -196,8 +205,9 @@ class PlainEngine:
         """The update counts of parameters with fewer updates than others, because not every batch used them."""
         state = self._optimizer.state
         updates = {name: state[parameter]["step"] for name, parameter in self._parameters.items() if parameter in state}
-        max_updates = max((float(count) for count in updates.values()), default=0.0)
-        return {f"updates.{name}": count for name, count in updates.items() if float(count) < max_updates}
+        (counts,) = read_values([updates])
+        max_updates = max(counts.values(), default=0.0)
+        return {f"updates.{name}": count for name, count in updates.items() if counts[name] < max_updates}
 
     def part(self, name: str) -> TensorSlice | None:
         del name

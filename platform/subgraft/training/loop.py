@@ -21,7 +21,7 @@ from subgraft.data.text.batches import BatchFiles, cut_by_size, share_of_worker
 from subgraft.training.checkpoint import Checkpoint, Checkpoints
 from subgraft.training.checkpoint_writer import CheckpointWriter
 from subgraft.training.dry_run import most_demanding
-from subgraft.training.engine import Batch, Engine, add_up, sum_over_workers
+from subgraft.training.engine import Batch, Engine, add_up, read_values, sum_over_workers
 from subgraft.training.optimizers import SCHEDULES, Horizon, learning_rate
 from subgraft.training.progress import CurvePoint, Outcome, Preparation, Progress, Selection
 from subgraft.training.schedule import (
@@ -122,6 +122,7 @@ class Trainer:
         self._preparation = preparation
         self._schedule_by_source = schedule_by_source
         self._rate = 0.0
+        self._next_built: list[tuple[Batch, bool]] | None = None
         self._best: dict[str, Tensor] = {}
         self._progress = Progress()
 
@@ -167,7 +168,7 @@ class Trainer:
         progress, per_epoch = self._progress, len(batches)
         while progress.position < per_epoch and not progress.finished:
             started = time.monotonic()
-            means = self._update(batches[progress.position], progress.epoch)
+            means = self._update(batches, progress.position, progress.epoch)
             progress.seconds += time.monotonic() - started
             progress.position += 1
             progress.step += 1
@@ -180,37 +181,52 @@ class Trainer:
             self._save(force=progress.finished or due)
         progress.epoch, progress.position = progress.epoch + 1, 0
 
-    def _update(self, indices: np.ndarray, epoch: int) -> dict[str, float]:
-        """One optimizer step on one global batch; returns the mean of each loss over its items."""
-        settings, engine = self._settings, self._engine
+    def _update(self, epoch_batches: Sequence[np.ndarray], position: int, epoch: int) -> dict[str, float]:
+        """One optimizer step on one global batch of an epoch; returns the mean of each loss over its items."""
+        settings, engine, indices = self._settings, self._engine, epoch_batches[position]
         self._hooks.before_update(self._progress.step)
         self._begin_step(self._progress.step)
         self._look_ahead()
         torch.manual_seed(dropout_seed(self._seed, self._progress.step, engine.rank))
-        micro_batches = self._micro_batches(indices)
-        shares = share_of_worker(micro_batches, engine.rank, engine.world)
-        # Passes are collective, so a worker without a share of a micro-batch computes one example with weight zero.
-        batches = [
-            self._data.batch(share if len(share) else micro_batch[:1], epoch)
-            for share, micro_batch in zip(shares, micro_batches, strict=True)
-        ]
+        built, self._next_built = self._next_built or self._build(indices, epoch), None
+        batches, has_share = [batch for batch, _ in built], [is_share for _, is_share in built]
         names = list(self._weights)
-        local_counts = [batch.counts if len(share) else {} for batch, share in zip(batches, shares, strict=True)]
+        local_counts = [batch.counts if is_share else {} for batch, is_share in built]
         counts = sum_over_workers(add_up(local_counts), names, engine)
         scale = {name: weight / max(counts.get(name, 0), 1) for name, weight in self._weights.items()}
         if self._preparation is not None:
             batches = list(self._preparation.prepare(batches, self._progress.step, engine))
-        local_sums = self._accumulate(batches, [len(share) > 0 for share in shares], scale)
-        sums = sum_over_workers(local_sums, names, engine)
+        local_sums = self._accumulate(batches, has_share, scale)
         self._rate = learning_rate(settings, self._schedule_step(indices), self._horizon)
         engine.step(self._rate)
+        if self._builds_ahead and position + 1 < len(epoch_batches):
+            self._next_built = self._build(epoch_batches[position + 1], epoch)
+        # Only now, as this waits for a GPU: until here it computes while the processor prepares what comes next.
+        sums = sum_over_workers(add_up(read_values(local_sums)), names, engine)
         # In a mixture, only the losses of the batch's objective have counts.
         return {name: sums.get(name, 0.0) / counts[name] for name in names if counts.get(name)}
 
+    def _build(self, indices: np.ndarray, epoch: int) -> list[tuple[Batch, bool]]:
+        """This worker's shares of the micro-batches of a global batch, and whether each is one.
+
+        Passes are collective, so a worker without a share of a micro-batch computes one example with weight zero.
+        """
+        micro_batches = self._micro_batches(indices)
+        shares = share_of_worker(micro_batches, self._engine.rank, self._engine.world)
+        return [
+            (self._data.batch(share if len(share) else micro_batch[:1], epoch), len(share) > 0)
+            for share, micro_batch in zip(shares, micro_batches, strict=True)
+        ]
+
+    @cached_property
+    def _builds_ahead(self) -> bool:
+        """Whether the next batch is built while a GPU computes; examples that depend on the step are not."""
+        return self._engine.device.type == "cuda" and not isinstance(self._data, StagedData)
+
     def _accumulate(
         self, batches: Sequence[Batch], has_share: Sequence[bool], scale: Mapping[str, float]
-    ) -> dict[str, float]:
-        """Accumulate the gradients of micro-batches; returns the sum of each loss over this worker's shares.
+    ) -> list[Mapping[str, Tensor]]:
+        """Accumulate the gradients of micro-batches; returns the sum of each loss for each of this worker's shares.
 
         Args:
             batches: the micro-batches.
@@ -218,13 +234,13 @@ class Trainer:
             scale: the factor of each loss.
         """
         self._module.train()
-        sums: list[Mapping[str, float]] = []
+        sums: list[Mapping[str, Tensor]] = []
         for number, (batch, is_counted) in enumerate(zip(batches, has_share, strict=True)):
             weights = scale if is_counted else dict.fromkeys(scale, 0.0)
             last = number == len(batches) - 1
             losses = self._engine.accumulate(batch.to(self._engine.device), weights, last=last)
             sums.append(losses if is_counted else {})
-        return add_up(sums)
+        return sums
 
     def _schedule_step(self, indices: np.ndarray) -> int:
         """The step, from 1, at which the schedule is evaluated: that of the training, or of the batch's source."""

@@ -85,3 +85,10 @@ def test_mbart_large() -> None:
     assert state_bytes(parameters, 0, 1) / GIBIBYTE == pytest.approx(9.1, abs=0.1)
     whole = activation_bytes(dimensions, 4096, "bf16")
     assert whole > activation_bytes(dimensions, 4096, "bf16", checkpointing=True) > 2 * GIBIBYTE / 2
+
+
+def test_the_loss_on_a_gpu_takes_larger_slices_but_no_more_than_a_batch() -> None:
+    dimensions = Dimensions(width=64, embeddings=64, inner=128, encoder_layers=2, decoder_layers=0, vocabulary=50_000)
+    few, many = (activation_bytes(dimensions, tokens, "bf16", on_gpu=True) for tokens in (8, 4096))
+    assert few < activation_bytes(dimensions, 8, "bf16")
+    assert many > activation_bytes(dimensions, 4096, "bf16") + GIBIBYTE // 2

@@ -64,6 +64,13 @@ def test_slices_of_a_loss_are_as_they_were_below_a_large_vocabulary_and_never_sm
     assert logit_slices.loss_slice_rows(250_027, 1024) == 1024
 
 
+def test_slices_on_a_gpu_are_large_and_bounded() -> None:
+    for vocabulary, width in ((8_000, 256), (49_152, 576), (128_256, 2048), (250_027, 1024)):
+        rows = logit_slices.loss_slice_rows(vocabulary, width, on_gpu=True)
+        assert rows >= max(width, logit_slices.loss_slice_rows(vocabulary, width))
+        assert rows * vocabulary <= max(logit_slices.GPU_SLICE_ELEMENTS, width * vocabulary)
+
+
 # Of numbers in single precision.
 ROUNDING = 2.0**-24
 

@@ -33,6 +33,7 @@ from subgraft.base import json_io
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.initialisers.new_rows import weighted_sums
+from subgraft.modeling.precision import to_device
 from subgraft.modeling.sides import Side
 from subgraft.subwords.similar_tokens.finder import Relation, SimilarTokens
 from subgraft.training.objectives.compute.embedding_view import TableName
@@ -150,7 +151,7 @@ class RaggedSimilar:
         )
 
     def to(self, device: torch.device | str) -> RaggedSimilar:
-        return RaggedSimilar(*(tensor.to(device) for tensor in vars(self).values()))
+        return RaggedSimilar(*(to_device(tensor, device) for tensor in vars(self).values()))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -30,6 +30,7 @@ from subgraft.embeddings.generators.generator import (
     user_error_if_damaged,
 )
 from subgraft.embeddings.initialisers.new_rows import FloatTables, NewRows, Request, mean_row
+from subgraft.modeling.precision import to_device
 from subgraft.modeling.sides import Side
 from subgraft.subwords.similar_tokens.finder import count_fallbacks
 from subgraft.subwords.similar_tokens.token_subwords import subwords
@@ -96,7 +97,7 @@ class TokenPieces:
         return TokenPieces(pieces[:, : max(1, longest)], self.features[indices], self.ordinary)
 
     def to(self, device: torch.device | str) -> Self:
-        moved: dict[str, Any] = {field.name: getattr(self, field.name).to(device) for field in fields(self)}
+        moved: dict[str, Any] = {field.name: to_device(getattr(self, field.name), device) for field in fields(self)}
         return type(self)(**moved)
 
 

@@ -20,6 +20,7 @@ from subgraft.config.initialisers import Negatives, ResegmentationSettings
 from subgraft.embeddings.generators.generator import RaggedSimilar
 from subgraft.embeddings.generators.matched_resegment import CheapestCuts, MatchedResegmenter, profiles_of
 from subgraft.embeddings.generators.resegment import Resegmentation, Resegmenter, SimulatedToken
+from subgraft.modeling.precision import to_device
 from subgraft.subwords.similar_tokens.finder import Relation, SimilarTokenFinder, related_subwords
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -39,7 +40,7 @@ class SpanPairs:
     count: int
 
     def to(self, device: torch.device | str) -> SpanPairs:
-        return SpanPairs(self.original.to(device), self.resegmented.to(device), self.count)
+        return SpanPairs(to_device(self.original, device), to_device(self.resegmented, device), self.count)
 
 
 @dataclass(frozen=True)

@@ -189,9 +189,8 @@ def _activations(store: Store, step: Step[TrainedStage], runtime: Runtime, work:
     batch_size, micro = training.largest_batch_size, training.micro_batch_size
     fraction = 1 / runtime.workers if micro is None else micro / batch_size
     tokens = int(work.tokens * min(1.0, fraction))
-    return activation_bytes(
-        Dimensions.of(trained_model(store, step)), tokens, training.precision, runtime.activation_checkpointing
-    )
+    dimensions, recomputed = Dimensions.of(trained_model(store, step)), runtime.activation_checkpointing
+    return activation_bytes(dimensions, tokens, training.precision, recomputed, on_gpu=bool(runtime.gpus_per_worker))
 
 
 def table(trainings: list[Estimate], runtime: Runtime) -> Table:

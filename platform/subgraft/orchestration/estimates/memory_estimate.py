@@ -74,7 +74,9 @@ class Dimensions:
         )
 
 
-def activation_bytes(model: Dimensions, tokens: int, precision: Precision, checkpointing: bool = False) -> int:
+def activation_bytes(
+    model: Dimensions, tokens: int, precision: Precision, checkpointing: bool = False, on_gpu: bool = False
+) -> int:
     """Rough bytes of the activations of a forward pass over `tokens` per side, and of the loss.
 
     A layer stores 18 d + 4 f bytes per token in 16 bits (d its width, f that of its inner layer; Korthikanti et al.
@@ -89,10 +91,12 @@ def activation_bytes(model: Dimensions, tokens: int, precision: Precision, check
         layers = inputs + (decoder if model.decoder_layers else encoder)
     else:
         layers = model.encoder_layers * encoder + model.decoder_layers * decoder
-    return tokens * layers + _loss_bytes(model, precision)
+    return tokens * layers + _loss_bytes(model, tokens, precision, on_gpu)
 
 
-def _loss_bytes(model: Dimensions, precision: Precision) -> int:
+def _loss_bytes(model: Dimensions, tokens: int, precision: Precision, on_gpu: bool) -> int:
     """A slice of logits with its gradient, a 16-bit copy of the projection, its gradient, and the slice's addition."""
-    table, rows = model.vocabulary * model.embeddings, loss_slice_rows(model.vocabulary, model.embeddings)
+    table, rows = model.vocabulary * model.embeddings, loss_slice_rows(model.vocabulary, model.embeddings, on_gpu)
+    if on_gpu:  # whose slice may be larger than the batch
+        rows = min(rows, tokens)
     return 2 * FP32 * rows * model.vocabulary + table * (FP32 + (2 + 2 if precision == "bf16" else FP32))

@@ -128,7 +128,7 @@ def _accumulation_dtype(tensor: Tensor) -> torch.dtype:
 
 
 def _slices(count: int, weight: Tensor) -> list[slice]:
-    rows = slice_rows(*weight.shape)
+    rows = slice_rows(weight.shape[0], weight.shape[1], weight.is_cuda)
     return [slice(start, start + rows) for start in range(0, count, rows)]
 
 
@@ -203,7 +203,7 @@ class _LinearLoss(torch.autograd.Function):
             weight_grad = torch.zeros_like(weight, dtype=torch.float32)
         bias_grad = torch.zeros_like(bias, dtype=torch.float32) if bias is not None and needs_grad[2] else None
         matrix = weight.to(dtype)
-        rows = loss_slice_rows(*weight.shape)
+        rows = loss_slice_rows(weight.shape[0], weight.shape[1], weight.is_cuda)
         for start in range(0, len(labels), rows):
             part = slice(start, start + rows)
             states = hidden[part].to(dtype)

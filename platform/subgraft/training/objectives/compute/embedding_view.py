@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.families.family import softcap
+from subgraft.modeling.precision import to_device
 from subgraft.modeling.sides import Side, input_scale, side
 from subgraft.training.objectives.compute.cross_entropy import linear_cross_entropy
 
@@ -43,7 +44,7 @@ class CompetingTokens:
         return cls(own, spelling, torch.zeros(0, dtype=torch.long), torch.zeros(len(spelling)))
 
     def to(self, device: torch.device | str) -> CompetingTokens:
-        return CompetingTokens(*(getattr(self, each.name).to(device) for each in fields(self)))
+        return CompetingTokens(*(to_device(getattr(self, each.name), device) for each in fields(self)))
 
 
 def without_twins(known: Tensor, own: Tensor, labels: Tensor, spelling: Tensor) -> tuple[Tensor, Tensor]:

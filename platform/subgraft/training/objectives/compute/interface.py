@@ -26,6 +26,7 @@ from subgraft.data.text.documents import (
 from subgraft.data.text.languages import LanguageDraws, oversampled
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.heads import require_token_head
+from subgraft.modeling.precision import to_device
 from subgraft.training.objectives.compute.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
 
 Example_co = TypeVar("Example_co", covariant=True)
@@ -70,7 +71,7 @@ class PaddedBatch:
         return {"loss": int((self.labels != IGNORED).sum())}
 
     def to(self, device: torch.device | str) -> Self:
-        return type(self)(*(tensor.to(device, non_blocking=True) for tensor in vars(self).values()))
+        return type(self)(*(to_device(tensor, device) for tensor in vars(self).values()))
 
 
 def pad(sequences: Sequence[Sequence[int] | np.ndarray], value: int) -> Tensor:

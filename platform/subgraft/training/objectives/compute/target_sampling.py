@@ -20,6 +20,7 @@ from torch.nn.functional import logsigmoid, softplus
 from transformers import PreTrainedModel
 
 from subgraft.config.training import NearestTargets, NoiseContrastive, TargetSamplingSettings, UniformTargets
+from subgraft.modeling.precision import to_device
 from subgraft.modeling.sides import side
 from subgraft.training.objectives.compute.cross_entropy import linear_cross_entropy, linear_loss
 from subgraft.training.objectives.compute.distributed import Workers, gather_rows, logical_or_over_workers
@@ -56,8 +57,8 @@ class SampledBatch:
         return shape
 
     def to(self, device: torch.device | str) -> SampledBatch:
-        noise, weights = (None if each is None else each.to(device) for each in (self.noise, self.weights))
-        return SampledBatch(self.batch.to(device), self.candidates.to(device), noise, weights)
+        noise, weights = (None if each is None else to_device(each, device) for each in (self.noise, self.weights))
+        return SampledBatch(self.batch.to(device), to_device(self.candidates, device), noise, weights)
 
 
 class SampledTables(ModelEmbeddings):
@@ -299,6 +300,6 @@ class NearestTokens:
 @torch.no_grad()
 def nearest(table: Tensor, tokens: Tensor, count: int) -> Tensor:
     """The `count` rows of a table [V, d] with the largest inner products with each token's row: [m, count]."""
-    blocks = torch.split(tokens, slice_rows(*table.shape))
+    blocks = torch.split(tokens, slice_rows(table.shape[0], table.shape[1], table.is_cuda))
     neighbours = [(table[block] @ table.T).topk(count, sorted=False).indices for block in blocks]
     return torch.cat(neighbours) if neighbours else torch.zeros(0, count, dtype=torch.long)
