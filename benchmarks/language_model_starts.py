@@ -73,6 +73,11 @@ EVALUATE_AT = (0, 25_000, 50_000, 100_000, 200_000, 300_000, 500_000, 1_000_000,
 Ids = list[int]
 
 
+def in_bf16() -> torch.autocast:
+    """Products in bf16, on the device that new tensors are on."""
+    return torch.autocast(torch.get_default_device().type, torch.bfloat16)
+
+
 def lines_of(path: Path) -> list[str]:
     content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     return [line for line in content.decode().split("\n") if line.strip()]
@@ -93,9 +98,9 @@ class NewTokens:
     shift: Tensor
 
     @classmethod
-    def of(cls, old: Tokenizer, text: Sequence[str], min_count: int) -> NewTokens:
+    def of(cls, old: Tokenizer, text: Sequence[str], min_count: int, most: int = 1_000_000) -> NewTokens:
         try:
-            extended = extend(old, text, 1_000_000, min_count)
+            extended = extend(old, text, most, min_count)
         except TooLargeError as error:
             extended = extend(old, text, error.possible, min_count)
         entries = [extended.entries[token] for token in range(len(old), len(extended))]
@@ -141,7 +146,7 @@ class Decoder(nn.Module):
         for batch in batches(sentences):
             ids, mask = padded([[self.start, *sentences[i][:-1]] for i in batch])
             labels, _ = padded([sentences[i] for i in batch])
-            with torch.autocast("cpu", torch.bfloat16):
+            with in_bf16():
                 output = self.new_input if self.new_output is None else self.new_output
                 logits = self.states(ids)[mask] @ torch.cat([self.old, output]).T
             yield F.cross_entropy(logits.float(), labels[mask], reduction="sum")
@@ -235,7 +240,7 @@ def distil(
                 if joint or lines[i].extended[position] >= len(new.old)
             ]
             row, before, after = (torch.tensor(each) for each in zip(*places, strict=True))
-            with torch.autocast("cpu", torch.bfloat16):
+            with in_bf16():
                 with torch.no_grad():
                     wanted = teacher.states(old, layers)[row, before].float()
                 states = decoder.states(extended, layers, rows)[row, after].float()
@@ -259,7 +264,7 @@ def bias_direction(decoder: Decoder, text: Sequence[str], tokenizer: Tokenizer) 
     sentences = tokenizer.encode_batch(text)
     for batch in batches(sentences):
         ids, mask = padded([[decoder.start, *sentences[i][:-1]] for i in batch])
-        with torch.autocast("cpu", torch.bfloat16):
+        with in_bf16():
             states = decoder.states(ids)
         states = states[mask].float()
         gram += states.T @ states
@@ -286,7 +291,7 @@ def fit_output_rows(decoder: Decoder, new: NewTokens, text: Sequence[str], *, in
     """
     assert decoder.new_output is not None
     count, states, labels = len(new.old), list[Tensor](), Ids()
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+    with torch.no_grad(), in_bf16():
         lines = in_both(new, text)
         read_as = [line.extended if in_extended else line.old for line in lines]
         for batch in batches(read_as):
