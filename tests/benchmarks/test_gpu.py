@@ -120,8 +120,8 @@ def test_a_part_that_fails_or_takes_too_long_is_recorded(monkeypatch: pytest.Mon
     parts = json.loads((tmp_path / "x.json").read_text())["parts"]
     assert parts["zero"]["state"] == "failed" and parts["zero"]["rows"] == [{"before": 1}]
     assert "out of memory" in parts["zero"]["error"] and parts["copies"]["rows"] == [{"after": 1}]
-    assert gpu._apart("ceilings", machine, limit=0.0)["state"] == "took too long"
-    alone = gpu._apart("ceilings", machine, limit=300)
+    assert gpu.in_own_process("ceilings", machine, limit=0.0)["state"] == "took too long"
+    alone = gpu.in_own_process("ceilings", machine, limit=300)
     assert alone["state"] == "done" and len(alone["rows"]) == 4
 
 
