@@ -43,6 +43,7 @@ BENCHMARKS = (
     Benchmark("attention_influence", "the loss of attention influence"),
     Benchmark("preparation", "what a generator's step spends on data"),
     Benchmark("training_step", "attention and logits of a step"),
+    Benchmark("language_model_step", "an update of a decoder, against a bare loop"),
     Benchmark("precision", "fp32 or bf16 on this machine"),
     Benchmark("products", "fp32 by MKL or by oneDNN"),
     Benchmark("large_softmax", "the loss over a large vocabulary"),
