@@ -222,3 +222,18 @@ def test_characters_that_remain_unknown_are_named(tmp_path: Path, capsys: pytest
     with warnings.catch_warnings():
         warnings.simplefilter("error", LossWarning)
         subgraft.extend(old, ["ə ə ə 数 数 ☃"], add=3, min_count=1)
+
+
+def test_pruning_leaves_as_many_tokens_as_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = KINDS["byte-level"]()
+    old.save(tmp_path / "old")
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"{line}\n" for line in TASK), encoding="utf-8")
+    arguments = ["vocab", "extend", str(tmp_path / "old"), "--text", str(text), "--add", "20", "--prune"]
+    assert main([*arguments, "--out", str(tmp_path / "pruned")]) == 0
+    assert "20 subwords added" in (said := capsys.readouterr().out) and "it may use what was dropped" in said
+    pruned = Tokenizer.load(tmp_path / "pruned")
+    assert f"and {len(old) + 20 - len(pruned)} unused ones dropped" in said and len(pruned) < len(old) + 20
+    assert subgraft.extend(old, iter(TASK), add=20, prune=True).fingerprint == pruned.fingerprint
+    for line in TASK:
+        assert pruned.decode(pruned.encode(line)) == line and len(pruned.encode(line)) <= len(old.encode(line))

@@ -15,7 +15,7 @@ from subgraft.subwords.vocabulary.alignment import NEW, align
 from subgraft.subwords.vocabulary.directory import Source
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.trim import trim
+from subgraft.subwords.vocabulary.trim import prune, trim
 from toys import german
 from vocabularies import byte_level, invented, unigram, wordpiece
 
@@ -134,3 +134,17 @@ def test_tokens_after_the_models_own_keep_their_meaning() -> None:
 def test_no_text_is_refused() -> None:
     with pytest.raises(UserError, match="no text"):
         trim(KINDS["unigram"](), ["", "  "])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pruning_drops_what_nothing_needs(kind: str) -> None:
+    whole = KINDS[kind]()
+    most = len(whole) - len(trim(whole, TASK))
+    for count in (1, most // 2, 10 * len(whole)):
+        pruned = prune(whole, TASK, count)
+        assert len(whole) - len(pruned) == min(count, most)
+        assert cut(pruned, TASK) == cut(whole, TASK)
+        assert [piece for piece in whole.pieces if piece in set(pruned.pieces)] == list(pruned.pieces)
+    assert set(pruned.pieces) == set(trim(whole, TASK).pieces)
+    with pytest.raises(UserError):
+        prune(whole, [], 1)

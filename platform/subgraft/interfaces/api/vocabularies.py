@@ -28,6 +28,7 @@ from subgraft.subwords.vocabulary.learn import kind_like, learn
 from subgraft.subwords.vocabulary.lost_text import lost_text, sampled
 from subgraft.subwords.vocabulary.spelling import counted, remaining_unknown, words_beyond_limit
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.trim import prune as prune_vocabulary
 from subgraft.subwords.vocabulary.trim import trim as trim_vocabulary
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ def extend(
     min_count: int = MIN_COUNT,
     side: SideName = "decoder",
     words: Sequence[str] = (),
+    prune: bool = False,
     max_lost_lines: float = MAX_LOST_LINES,
 ) -> Tokenizer:
     """Add the text's most frequent subwords to a vocabulary, which retains its ids, as `subgraft vocab extend` does.
@@ -147,6 +149,8 @@ def extend(
         min_count: The minimum number of occurrences of a new subword in the text.
         side: The side of the vocabulary, for a model with two.
         words: User-defined symbols, which come first: see `learn_vocabulary`.
+        prune: Whether as many tokens go as come, if the text never uses them and none is merged from them. Ids change
+            then, and other text may have more tokens.
         max_lost_lines: The share of lines that the result may change and the vocabulary gives back.
 
     Raises:
@@ -155,9 +159,13 @@ def extend(
     require_whole("add", add, 1, MAX_VOCABULARY_SIZE)
     require_whole("min_count", min_count, 1)
     require_share("max_lost_lines", max_lost_lines)
+    if prune:
+        text = text if isinstance(text, str | Path) else tuple(text)  # read twice
     characters: Counter[str] = Counter()
     old, lines = vocabulary_of(vocabulary, side), sampled(counted(text_lines(text), characters))
     extended = extend_vocabulary(old, lines, add, min_count, words_of(words))
+    if prune:
+        extended = prune_vocabulary(extended, text_lines(text), add)
     warn_of(remaining_unknown(extended, characters))
     warn_of(lost_lines(old, extended, lines.sample, max_lost_lines))
     return extended

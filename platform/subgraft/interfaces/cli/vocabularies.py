@@ -132,6 +132,8 @@ def _add_changes(group: Commands) -> None:
                 "--add", type=whole_number(1), required=True, metavar="N", help="number of new subwords"
             )
             _add_words(parser)
+            pruned = "drop as many tokens, if the text never uses them and none is merged from them; changes ids"
+            parser.add_argument("--prune", action="store_true", help=pruned)
         fewer = f"{rare} fewer than N times in the text (default {count})"
         parser.add_argument("--min-count", type=whole_number(1), default=count, metavar="N", help=fewer)
         whose = "whose vocabulary, in a model with two (default: decoder)"
@@ -173,15 +175,18 @@ def extend(arguments: argparse.Namespace) -> None:
 
     with new_directory(arguments.out) as out, _words(arguments.words) as words:
         old = load_vocabulary(arguments.vocabulary, arguments.side)
-        options = selected(arguments, "add", "min_count", "max_lost_lines")
+        options = selected(arguments, "add", "min_count", "max_lost_lines", "prune")
         extended = subgraft.extend(old, arguments.text, **options, words=words)
         extended.save(out)
-        never_longer = lengthens_no_text(old, words)
-    say(f"{arguments.add:,} subwords added to {len(old):,}: {len(extended):,} written to {arguments.out}")
+        never_longer = lengthens_no_text(old, words) and not arguments.prune
+    dropped = len(old) + arguments.add - len(extended)
+    pruned = f" and {dropped:,} unused ones dropped" if arguments.prune else ""
+    say(f"{arguments.add:,} subwords added to {len(old):,}{pruned}: {len(extended):,} written to {arguments.out}")
     if never_longer:
         say("no text that the vocabulary spells has more tokens than before: new merges apply after all old ones")
     else:
-        say("another text may have more tokens than before: new pieces compete with old ones")
+        why = "it may use what was dropped" if arguments.prune else "new pieces compete with old ones"
+        say(f"another text may have more tokens than before: {why}")
 
 
 def trim(arguments: argparse.Namespace) -> None:

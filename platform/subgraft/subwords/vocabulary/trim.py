@@ -36,6 +36,20 @@ def trim(tokenizer: Tokenizer, lines: Iterable[str], min_count: int = 1) -> Toke
     return trimmer.restrict_to(piece_counts(words, cuts).keys())
 
 
+def prune(tokenizer: Tokenizer, lines: Iterable[str], count: int) -> Tokenizer:
+    """The vocabulary without at most `count` tokens that the text never uses and that no other token is merged from.
+
+    The last ones go first: in BPE they were learnt last, so that what remains is merged from what remains (leaves;
+    Purason et al. 2025, *Teaching Old Tokenizers New Words*). Raises UserError for an empty text.
+    """
+    words = word_counts(tokenizer.backend, tokenizer.guard.checked(lines))
+    if not words:
+        raise empty_corpus()
+    return _Trimmer(tokenizer, tokenizer.specification).without_unused(
+        piece_counts(words, cut_words(tokenizer.backend, words)).keys(), count
+    )
+
+
 class _Trimmer:
     """A vocabulary from which pieces are being removed."""
 
@@ -56,6 +70,12 @@ class _Trimmer:
         """The vocabulary without these pieces and all that were removed before."""
         self._removed |= pieces
         return self._select([piece for piece in self._tokenizer.pieces if piece not in self._removed])
+
+    def without_unused(self, used: Iterable[str], count: int) -> Tokenizer:
+        """The vocabulary without the last `count` tokens that these pieces do not require."""
+        required = self._required(used)
+        unused = [piece for piece in reversed(self._tokenizer.pieces) if piece and piece not in required]
+        return self.without(frozenset(unused[:count]))
 
     def restrict_to(self, pieces: Iterable[str]) -> Tokenizer:
         """The vocabulary of these tokens and the pieces that they require."""
