@@ -167,7 +167,7 @@ class TextFit(FitSession):
         self._heading("Vocabularies")
         self._console.print(render(preview_vocabularies(old, train), None, continues=True))
         extended = self._extended(old, train)
-        replaced = measure_lines(request.model, train, kind_like(old)) if request.only_this_text else None
+        replaced = measure_lines(request.model, train, kind_like(old), min_count=1) if request.only_this_text else None
         for vocabulary in (extended, *([replaced.vocabulary] if replaced else [])):
             self._warn_of_lost_text(old, vocabulary, train)
         characters = sum(map(len, train))

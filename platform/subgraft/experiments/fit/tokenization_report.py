@@ -81,14 +81,21 @@ def measure(model: BaseModelFacts, pairs: Sequence[Pair], additional_text: Seque
     return _measure(old, text, target, model.vocabulary_kind)
 
 
-def measure_lines(model: BaseModelFacts, lines: Sequence[str], kind: VocabularyKind) -> TextMeasurement:
-    """Measure lines that a model with one vocabulary reads."""
-    return _measure(model.tokenizers["decoder"], lines, lines, kind)
+def measure_lines(
+    model: BaseModelFacts, lines: Sequence[str], kind: VocabularyKind, min_count: int | None = None
+) -> TextMeasurement:
+    """Measure lines that a model with one vocabulary reads.
+
+    min_count: how often the lines use each subword of the vocabulary at least; None allows unused ones.
+    """
+    return _measure(model.tokenizers["decoder"], lines, lines, kind, min_count)
 
 
-def _measure(old: Tokenizer, text: Sequence[str], target: Sequence[str], kind: VocabularyKind) -> TextMeasurement:
+def _measure(
+    old: Tokenizer, text: Sequence[str], target: Sequence[str], kind: VocabularyKind, min_count: int | None = None
+) -> TextMeasurement:
     """A vocabulary of the text, compared with the old one on lines of the target."""
-    own = _learn(text, vocabulary_size(sum(map(len, text))), kind, old)
+    own = _learn(text, vocabulary_size(sum(map(len, text))), kind, old, min_count)
     sample = _sample(target)
     gap = compare(old, own, sample, EXAMPLES)
     assert gap.text is not None
@@ -102,20 +109,32 @@ def _sample(lines: Sequence[str]) -> Sequence[str]:
     return lines[:: max(1, len(lines) // MAX_COMPARED_LINES)]
 
 
-def _learn(text: Sequence[str], size: int, kind: VocabularyKind, like: Tokenizer) -> Tokenizer:
+def _learn(text: Sequence[str], size: int, kind: VocabularyKind, like: Tokenizer, min_count: int | None) -> Tokenizer:
     """A vocabulary of this size, or of the nearest size that the text and its characters allow."""
     sizes = [size, *(row.size for row in SIZES if row.size > size)]
     for target_size in sizes:
         try:
-            return _learn_size(text, target_size, kind, like)
-        except TooLargeError as error:
-            return _learn_size(text, error.possible, kind, like)
+            return _learn_at_most(text, target_size, kind, like, min_count)
         except UserError:
             if target_size == sizes[-1]:
                 raise
     raise AssertionError("the last size has returned or raised")
 
 
-def _learn_size(text: Sequence[str], size: int, kind: VocabularyKind, like: Tokenizer) -> Tokenizer:
+def _learn_at_most(
+    text: Sequence[str], size: int, kind: VocabularyKind, like: Tokenizer, min_count: int | None
+) -> Tokenizer:
+    """A vocabulary of this size, or of the largest that the text supports."""
     byte_fallback = kind in SENTENCEPIECE_KINDS
-    return learn(text, kind=kind, size=size, byte_fallback=byte_fallback, like=like, max_lines=MAX_TRAINING_LINES)
+    try:
+        return learn(
+            text,
+            kind=kind,
+            size=size,
+            byte_fallback=byte_fallback,
+            like=like,
+            max_lines=MAX_TRAINING_LINES,
+            min_count=min_count,
+        )
+    except TooLargeError as error:
+        return _learn_at_most(text, error.possible, kind, like, min_count)

@@ -24,12 +24,14 @@ def too_large(requested: int, possible: int) -> TooLargeError:
     return error
 
 
-def too_rare(requested: int, min_count: int, possible: int) -> UserError:
-    return UserError(
+def too_rare(requested: int, min_count: int, possible: int) -> TooLargeError:
+    error = TooLargeError(
         f"the text does not support a vocabulary of {requested} pieces that are each used at least {min_count} times: "
         f"the largest has {possible}",
         hint=f"Ask for {possible} pieces, lower min_count, or learn from more text.",
     )
+    error.possible = possible
+    return error
 
 
 def too_small(requested: int, required: int, byte_fallback: bool = False) -> UserError:
