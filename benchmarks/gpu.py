@@ -563,7 +563,8 @@ def decoding(machine: Machine) -> Rows:
     sys.path.insert(0, str(SUPPORT))
     from toys import build_marian, english, english_tokenizer, german_tokenizer, sequence_format
 
-    source, target = english_tokenizer(), german_tokenizer()
+    # Of one size: beam search of transformers 5.17 takes the encoder's for both sides.
+    source, target = english_tokenizer(90), german_tokenizer(90)
     shape = {"d_model": 256, "encoder_layers": 3, "decoder_layers": 3, "attention_heads": 4, "ffn_dim": 512}
     model = build_marian(source, target, seed=1, max_positions=64, **shape)
     with torch.no_grad():
