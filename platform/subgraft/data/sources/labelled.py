@@ -15,8 +15,7 @@ from subgraft.base.files import file_digest
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import Settings, Split
 from subgraft.data.sources.kind import Request, SourceKind
-from subgraft.data.sources.labelled_files import ROLES, LabelledFiles
-from subgraft.data.sources.labelled_rows import class_files, rows
+from subgraft.data.sources.labelled_files import ROLES, LabelledFiles, class_files, rows
 from subgraft.data.sources.paths import SPLITS, find, find_file, split_file
 from subgraft.data.sources.resolved_corpus import ResolvedSource, SplitFilesSource
 from subgraft.data.tasks.labelled import LabelledRow, Row, UnlearnableError

@@ -16,8 +16,7 @@ from subgraft.base.files import require_file
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import Split
 from subgraft.data.sources.labelled import resolve
-from subgraft.data.sources.labelled_files import LabelledFiles
-from subgraft.data.sources.labelled_rows import rows
+from subgraft.data.sources.labelled_files import LabelledFiles, rows
 from subgraft.data.tasks.classification import CLASSIFICATION, PAIR_CLASSIFICATION
 from subgraft.data.tasks.labelled import LabelledTaskSpec
 from subgraft.data.tasks.regression import REGRESSION

@@ -12,8 +12,7 @@ from subgraft.base.errors import UserError
 from subgraft.base.files import require_file
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.data.sources.corpus_builder import build
-from subgraft.data.sources.labelled_files import LabelledFiles
-from subgraft.data.sources.labelled_rows import rows
+from subgraft.data.sources.labelled_files import LabelledFiles, rows
 from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.tasks.registry import LABELLED_TASKS
 from subgraft.data.text.cleaning import dropped_in_words

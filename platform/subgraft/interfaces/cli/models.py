@@ -385,7 +385,7 @@ def _inputs(lines: Iterable[str], path: Path, form: InputForm, written: str) -> 
 
 
 def _inputs_of_rows(path: Path, form: InputForm, written: LabelledFormat) -> Iterator[_Located]:
-    from subgraft.data.sources.labelled_rows import rows
+    from subgraft.data.sources.labelled_files import rows
 
     for number, row in enumerate(rows(path, LabelledFiles(files={"test": str(path)}, format=written))):
         columns = {"words": row["word"]} if written == "conll" else row.columns
