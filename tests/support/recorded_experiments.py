@@ -304,7 +304,13 @@ _DIRECTIONS: Experiments = {
     ),
 }
 _WRITERS: Experiments = {
-    "continuation": (*_GPT2, "task=continuation", "downstream.corpus=english", _PATT),
+    "continuation": (
+        *_GPT2,
+        "task=continuation",
+        "downstream.corpus=english",
+        "evaluation.upstream_sentences=3",
+        _PATT,
+    ),
     "llama": (
         *_one_stack("llama", *_GPT2[1:], shape=", key_value_heads: 1"),
         "task=continuation",
