@@ -30,7 +30,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import fast_translator
 from subgraft.modeling.inference.ctranslate2_search import FastTranslator
 from subgraft.modeling.inference.translate import Translator
-from subgraft.pipeline.compute.measurements import searcher
+from subgraft.pipeline.compute.outputs import searcher
 
 BATCH = 32
 ALONE = "its search alone"

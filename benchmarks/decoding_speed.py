@@ -25,7 +25,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.translate import BeamCache, Translator
-from subgraft.pipeline.compute.measurements import measure_length, translator
+from subgraft.pipeline.compute.outputs import measure_length, translator
 
 BATCH = 32
 

@@ -27,7 +27,7 @@ from subgraft.modeling.inference.ctranslate2_search import FastTranslator
 from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.compute.measurements import searcher
+from subgraft.pipeline.compute.outputs import searcher
 from subgraft.pipeline.stages.evaluation import EvaluateStage
 
 METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")

@@ -27,7 +27,7 @@ from subgraft.evaluation.metrics.sentence_statistics import score_sums, sentence
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.compute.report_systems import read_lines
+from subgraft.pipeline.artifacts import read_lines
 
 COPY = "the source itself"
 ABOVE_ALL = 101.0  # chrF

@@ -10,10 +10,14 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tracking_servers import TrackingServer
+
+if TYPE_CHECKING:
+    from subgraft.evaluation.reporting.records import ReportData
 
 for threads in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # read when torch is imported
     os.environ.setdefault(threads, "1")
@@ -52,6 +56,22 @@ def mirror() -> Path:
 def mirror_if_any() -> Path | None:
     """The same folder, for tests that make do with text invented here."""
     return _find_mirror()
+
+
+@pytest.fixture(scope="session")
+def report_data() -> ReportData:
+    """A comparison of five systems and two seeds, as an experiment would report it."""
+    from comparison_data import make_report_data
+
+    return make_report_data()
+
+
+@pytest.fixture(scope="session")
+def wide_data() -> ReportData:
+    """A comparison of 22 systems and three seeds, with everything measured that can be."""
+    from comparison_data import make_wide_data
+
+    return make_wide_data()
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ FLOORS = (
     "modeling",
     "training",
     "embeddings",
-    "pipeline",
     "config/experiment",
+    "pipeline",
     "orchestration",
     "experiments",
     "interfaces",
@@ -106,14 +106,15 @@ def _height(parts: Sequence[str]) -> int:
 LIGHT = (
     "subgraft.data.sources.",
     "subgraft.pipeline.stages.",
+    "subgraft.pipeline.measurements.",
     "subgraft.embeddings.methods.",
     "subgraft.training.objectives.",
 )
 
 
 def test_no_two_modules_of_a_room_import_each_other(repository: Path) -> None:
-    """Not for types either, and not through a package's `__init__`. Only a stage, a method and an objective may import
-    what they compute with, when they run (`tests/test_start_up.py`), as that takes the stage.
+    """Not for types either, and not through a package's `__init__`. Only a stage, a measurement, a method and an
+    objective may import what they compute with, when they run (`tests/test_start_up.py`), as that takes the stage.
     """
     package = _package(repository)
     modules = {

@@ -12,7 +12,17 @@ from pathlib import Path
 
 import pytest
 
-EXTENSIONS = ("initialiser", "metric", "family", "objective", "conditioning", "source", "task", "task_of_labels")
+EXTENSIONS = (
+    "initialiser",
+    "metric",
+    "family",
+    "objective",
+    "conditioning",
+    "source",
+    "task",
+    "task_of_labels",
+    "measurement",
+)
 FILE = re.compile(r"^New file `(?P<path>[^`]+)`:\n\n```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 ENTRY = re.compile(
     r"^In `(?P<path>[^`]+)`, at the end of `(?P<table>[\w.]+)`[^:]*:\n\n"

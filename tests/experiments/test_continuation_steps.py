@@ -108,7 +108,7 @@ def test_forgetting_is_bits_of_the_upstream_test_set_before_and_after(tmp_path: 
     lines = (tmp_path / "upstream" / "test.de").read_text(encoding="utf-8").splitlines()[:4]
     figures = []
     for steps in pipeline.systems:
-        before, after = (steps.forgetting[moment] for moment in ("upstream_before", "upstream_after"))
+        before, after = (steps.measured[moment] for moment in ("upstream_before", "upstream_after"))
         for step, model in ((before, before.inputs["model"]), (after, steps.finetune)):
             evaluated = json.loads((store.path(step) / "evaluation.json").read_text())
             total, _ = by_hand(Bundle.load(store.path(model)), lines)

@@ -233,7 +233,7 @@ def test_a_measurement_next_to_the_task_changes_no_other_step(repository: Path) 
     plain, measured = systems(pipeline(repository)), systems(pipeline(repository, *MEASURED))
     for name, steps in plain.items():
         assert measured[name].evaluate.fingerprint == steps.evaluate.fingerprint
-        assert steps.forgetting == {} and steps.intrinsic is None
+        assert list(steps.measured) == ["likelihood"]
     settings = pipeline(repository).report.stage.model_dump(mode="json")["settings"]
     assert settings["systems"][0].keys() <= {"name", "vocabulary", "initialiser", "pretraining"}, "without defaults"
 
@@ -241,7 +241,7 @@ def test_a_measurement_next_to_the_task_changes_no_other_step(repository: Path) 
 def test_forgetting_is_measured_before_and_after_without_speed(repository: Path) -> None:
     made = pipeline(repository, *MEASURED)
     result = systems(made)
-    before, after = (result["random"].forgetting[moment] for moment in ("upstream_before", "upstream_after"))
+    before, after = (result["random"].measured[moment] for moment in ("upstream_before", "upstream_after"))
     assert before.inputs["model"] is made.models.pretrained and after.inputs["model"] is result["random"].finetune
     assert before.inputs["corpus"] is after.inputs["corpus"] is made.inputs.upstream_corpus
     recipe = before.stage.model_dump()
@@ -250,11 +250,11 @@ def test_forgetting_is_measured_before_and_after_without_speed(repository: Path)
     assert recipe["evaluation"]["test_sentences"] == 30
     as_on_the_task = pipeline(repository, *MEASURED, "evaluation={upstream_sentences: 30, metrics: [ROUGE-1]}")
     steps = systems(as_on_the_task)["random"]
-    both = (steps.evaluate, steps.forgetting["upstream_after"])
+    both = (steps.evaluate, steps.measured["upstream_after"])
     task, upstream = (each.stage.model_dump()["evaluation"] for each in both)
     assert {name for name in task if task[name] != upstream[name]} == {"test_sentences", "calibration"}
-    assert before.fingerprint == result["plain"].forgetting["upstream_before"].fingerprint
-    assert list(result["single"].forgetting) == ["upstream_after"], "it has no upstream model"
+    assert before.fingerprint == result["plain"].measured["upstream_before"].fingerprint
+    assert "upstream_before" not in result["single"].measured, "it has no upstream model"
     befores = [s for s in in_order([made.report]) if s.name.endswith("upstream test set") and "system" not in s.labels]
     assert len(befores) == 4, "one for each way of pretraining, whatever the seeds"
 
@@ -262,23 +262,22 @@ def test_forgetting_is_measured_before_and_after_without_speed(repository: Path)
 def test_intrinsic_quality_is_measured_on_what_the_transfer_is_given(repository: Path) -> None:
     result = systems(pipeline(repository, *MEASURED))
     random = result["random"]
-    assert random.intrinsic is not None and random.transfer is not None
-    assert random.intrinsic.inputs == random.transfer.inputs
-    assert random.intrinsic.stage.model_dump()["sample"] == {"tokens": 40, "seed": 1}
-    assert result["plain"].intrinsic is result["single"].intrinsic is None
+    assert random.transfer is not None
+    assert random.measured["intrinsic"].inputs == random.transfer.inputs
+    assert random.measured["intrinsic"].stage.model_dump()["sample"] == {"tokens": 40, "seed": 1}
+    assert not any("intrinsic" in result[name].measured for name in ("plain", "single"))
 
 
 def test_likelihood_is_a_step_of_its_own_by_one_downstream_vocabulary(repository: Path) -> None:
     made = pipeline(repository, SWEEPS)
     result = systems(made)
     for steps in result.values():
-        assert steps.likelihood is not None
-        assert steps.likelihood.inputs["model"] is steps.finetune
-        assert steps.likelihood.inputs["vocabulary"] is made.vocabularies.downstream["decoder"]
-        assert steps.likelihood.inputs["upstream"] is made.models.pretrained
+        assert steps.measured["likelihood"].inputs["model"] is steps.finetune
+        assert steps.measured["likelihood"].inputs["vocabulary"] is made.vocabularies.downstream["decoder"]
+        assert steps.measured["likelihood"].inputs["upstream"] is made.models.pretrained
     without = systems(pipeline(repository, SWEEPS, "evaluation.by_token_count=false"))
     for name, steps in without.items():
-        assert steps.likelihood is None
+        assert "likelihood" not in steps.measured
         assert steps.evaluate.fingerprint == result[name].evaluate.fingerprint
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.experiments.manifest import design
-from subgraft.pipeline.stages.evaluation import Design
+from subgraft.pipeline.stages.report import Design
 
 ROWS = (
     "systems=[{name: mean, initialiser: mean}, {name: attached, initialiser: mean, tie_to_sources: true},"

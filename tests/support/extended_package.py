@@ -19,6 +19,7 @@ import torch
 from transformers import HeliumForCausalLM, SmolLM3ForCausalLM
 
 from labelled import ENGLISH
+from small_experiments import TINY, finish, written
 from sourced import language_model, settings, some_features
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.experiment import Experiment
@@ -32,6 +33,7 @@ from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.evaluation.metrics.sentence_statistics import plugin_metric, plugin_score, plugin_statistics
+from subgraft.experiments.manifest import system_runs
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.families import count_parameters
@@ -172,8 +174,24 @@ def task_of_labels(folder: Path) -> None:
     assert prediction.facts["probabilities"].keys() == {"animals", "plants"}
 
 
+def measurement(folder: Path) -> None:
+    """Its step is made for every system, the report shows what it wrote, and MLflow gets it by its name."""
+    trained = ("pretrain.epochs=1", "finetune.select=last", "finetune.learning_rate=0.1", "finetune.warmup_steps=1")
+    pipeline, store = finish(written(folder, TINY), *trained)
+    page = (store.path(pipeline.report) / "report.md").read_text(encoding="utf-8")
+    section = page.partition("## Moved embeddings")[2].partition("\n## ")[0]
+    for steps, run in zip(pipeline.systems, system_runs(pipeline.systems), strict=True):
+        before, after = (
+            side(Bundle.load(store.path(step)).model, "decoder").input.weight
+            for step in (steps.finetune.inputs["model"], steps.finetune)
+        )
+        cosine = torch.nn.functional.cosine_similarity(before, after).mean().item()
+        assert 0 < cosine < 1 and f"{cosine:.3f}" in section
+        assert run.parts["moved"] is steps.measured["moved"]
+
+
 if __name__ == "__main__":
-    for extension in (initialiser, metric, family, objective, conditioning, source, task, task_of_labels):
+    for extension in (initialiser, metric, family, objective, conditioning, source, task, task_of_labels, measurement):
         place = Path(sys.argv[1]) / extension.__name__
         place.mkdir()
         try:

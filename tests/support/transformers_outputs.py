@@ -19,7 +19,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of, language_code
 from subgraft.modeling.hub import read_config
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.compute.measurements import translator
+from subgraft.pipeline.compute.outputs import translator
 
 # Hard to cut: white space of all kinds, code points composed and not, scripts that no piece is of, marks and markup.
 ADVERSARIAL = (

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from subgraft.config.settings_base import VocabularyMode
 from subgraft.embeddings.methods.registry import method_spec
 from subgraft.orchestration.store.step import Step, in_order, made_by
-from subgraft.orchestration.tracking.payloads import CORPUS, TEST, TRAINED, UPSTREAM_AFTER
+from subgraft.orchestration.tracking.payloads import CORPUS, TEST, TRAINED
 from subgraft.orchestration.tracking.tracker import SystemRun
-from subgraft.pipeline.stages.evaluation import Design, ReportedSystem, ReportStage, SystemInputs
+from subgraft.pipeline.stages.report import Design, ReportedSystem, ReportStage, SystemInputs
 from subgraft.training.stage import TrainedStage
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class _Keys:
 
 
 def _inputs(steps: SystemSteps, keys: _Keys) -> SystemInputs:
-    owner, forgetting = f"{steps.system.name}/{steps.seed}", steps.forgetting
+    owner = f"{steps.system.name}/{steps.seed}"
 
     def key(role: str, step: Step | None) -> str | None:
         return keys.of(step, f"{role}/{owner}") if step else None
@@ -90,10 +90,7 @@ def _inputs(steps: SystemSteps, keys: _Keys) -> SystemInputs:
         multitask=key("multitask", steps.multitask),
         by_sentence=key("by_sentence", steps.by_sentence),
         synthetic_data=tuple(keys.of(step, f"{step.stage.stage_name}/text/{owner}") for step in steps.synthetic_data),
-        upstream_before=key("upstream_before", forgetting.get("upstream_before")),
-        upstream_after=key("upstream_after", forgetting.get("upstream_after")),
-        intrinsic=key("intrinsic", steps.intrinsic),
-        likelihood=key("likelihood", steps.likelihood),
+        **{part: key(part, step) for part, step in steps.measured.items()},
         directions={name: keys.of(step, f"evaluate/{owner}/{name}") for name, step in steps.directions.items()},
         seen={name: keys.of(step, f"seen/{owner}/{name}") for name, step in steps.seen.items()},
     )
@@ -222,16 +219,12 @@ def _vocabularies(steps: SystemSteps) -> Mapping[str, Step]:
 
 
 def _parts(steps: SystemSteps) -> dict[str, Step]:
-    measured = {
+    return {
         TRAINED: steps.finetune,
         TEST: steps.evaluate,
-        "likelihood": steps.likelihood,
-        "intrinsic": steps.intrinsic,
+        **steps.measured,
         **{f"{TEST}/{name}": step for name, step in steps.directions.items() if step is not steps.evaluate},
-        "upstream_before": steps.forgetting.get("upstream_before"),
-        UPSTREAM_AFTER: steps.forgetting.get("upstream_after"),
     }
-    return {part: step for part, step in measured.items() if step}
 
 
 def _corpora(steps: SystemSteps) -> list[Step]:

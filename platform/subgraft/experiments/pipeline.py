@@ -25,8 +25,8 @@ from subgraft.experiments.steps.models import (
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.experiments.steps.vocabularies import VocabularySteps
 from subgraft.orchestration.store.step import Step
-from subgraft.pipeline.stages.evaluation import ReportStage
 from subgraft.pipeline.stages.models import TransferStage
+from subgraft.pipeline.stages.report import ReportStage
 from subgraft.pipeline.stages.training import FinetuneStage, FirstPhase, NewRows
 
 
@@ -121,8 +121,6 @@ class Pipeline:
         """The steps of a system with its evaluations; `model` is the one before any transfer."""
         pretrained = None if system.pretraining == "none" else model
         evaluate = self.evaluation.scores(finetune)
-        # Likelihoods by token are those of single sentences.
-        by_tokens = self.experiment.evaluation.by_token_count and not self.experiment.evaluation.documents
         return SystemSteps(
             system,
             seed,
@@ -131,9 +129,7 @@ class Pipeline:
             transfer,
             finetune,
             evaluate,
-            self.evaluation.forgetting(system, seed, pretrained, finetune),
-            self.evaluation.intrinsic(system, transfer) if transfer and system.initialiser else None,
-            self.evaluation.likelihood(finetune, finetune.labels) if by_tokens else None,
+            self.evaluation.measured(system, pretrained, transfer, finetune),
             self.evaluation.on_directions(finetune, evaluate),
             self.evaluation.seen(finetune),
         )

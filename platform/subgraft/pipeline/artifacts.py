@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load_file
 
 from subgraft.training.stage import Inputs
 
@@ -13,11 +19,26 @@ STATISTICS = "statistics.safetensors"
 SPELLED = "spelled"
 BITS, CHARACTERS = "bits", "characters"
 CONFIDENCE = "confidence"
-QUALITY = "intrinsic.json"
 # A pretraining's weights of earlier steps: a model directory for each, by its step.
 SAVED_STEPS = "steps"
-LIKELIHOOD = "likelihood.json"
 SEEN = "seen.json"
+
+
+def read_record(artifact: Path) -> dict[str, Any]:
+    """The record of a finished step."""
+    record: dict[str, Any] = json.loads((artifact / "record.json").read_text(encoding="utf-8"))
+    return record
+
+
+def read_lines(path: Path) -> tuple[str, ...]:
+    """The lines of a text file that an evaluation has written."""
+    return tuple(path.read_text(encoding="utf-8").split("\n")[:-1])
+
+
+def line_bits(evaluated: Path) -> NDArray[np.float64]:
+    """Each continued line's bits and their characters [n, 2]."""
+    statistics = load_file(evaluated / STATISTICS)
+    return np.stack([statistics[BITS], statistics[CHARACTERS]], axis=1)
 
 
 def further_corpora(inputs: Inputs) -> list[Path]:

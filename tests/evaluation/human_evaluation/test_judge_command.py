@@ -12,7 +12,7 @@ import pytest
 from small_experiments import finish, tiny, written
 from subgraft.evaluation.human_evaluation.sheet import REFERENCE, Key
 from subgraft.interfaces.cli import main
-from subgraft.pipeline.compute.report_systems import read_lines
+from subgraft.pipeline.artifacts import read_lines
 
 QUESTIONS = ("grammatical", "without repetition", "consistent", "fits its source")
 

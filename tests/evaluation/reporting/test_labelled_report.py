@@ -22,6 +22,7 @@ from subgraft.evaluation.reporting.understanding import (
     plot_confusion,
     write_labelled_report,
 )
+from subgraft.pipeline.measurements import registry
 
 LABELS = ("bad", "good | fair", "<so-so> $1 or $2")
 COUNT = 90
@@ -44,7 +45,7 @@ def system(data: ReportData, name: str, seed: int, predicted: Any, references: A
         "scores": scores,
         "statistics": statistics,
     }
-    return replace(data.systems[0], **fields, curve=curve, bins=(), inference_ece=None, **more)
+    return replace(data.systems[0], **fields, curve=curve, measurements=(), **more)
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def classes(report_data: ReportData) -> ReportData:
             confusion=confusion(predicted, wanted, 3),
             confidence=probabilities.max(axis=1),
         )
-        return replace(made, bins=calibrated.bins, inference_ece=calibrated.error)
+        return replace(made, measurements=(calibrated,))
 
     systems = tuple(
         result(name, seed, share) for name, share in (("old", 0.5), ("mean", 0.6), ("ours", 0.9)) for seed in (1, 2, 3)
@@ -104,7 +105,7 @@ def texts_of(shown: Table) -> list[str]:
 
 
 def test_a_report_on_classes_has_its_tables_pictures_and_errors(classes: ReportData, tmp_path: Path) -> None:
-    write_labelled_report(classes, tmp_path)
+    write_labelled_report(classes, tmp_path, registry.measured(classes, "labels"))
     page, markdown = ((tmp_path / f"report.{form}").read_text(encoding="utf-8") for form in ("html", "md"))
     assert "<so-so>" not in page and "&lt;so-so&gt;" in page and "good \\| fair" in markdown
     assert {path.stem for path in (tmp_path / "plots").glob("*.png")} >= {

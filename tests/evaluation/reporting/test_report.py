@@ -23,6 +23,9 @@ from subgraft.evaluation.reporting.records import ReportData, SegmentationExampl
 from subgraft.evaluation.reporting.report import build_document, write_report
 from subgraft.evaluation.reporting.results import results
 from subgraft.evaluation.reporting.table import table
+from subgraft.pipeline.measurements import registry
+from subgraft.pipeline.measurements.forgetting import Forgetting
+from subgraft.pipeline.measurements.intrinsic import Intrinsic
 
 VOID = {"meta", "img", "br", "link", "input", "hr", "source"}
 
@@ -216,20 +219,21 @@ def test_a_sparse_comparison_is_reported_too(report_data: ReportData, tmp_path: 
 
 @pytest.mark.slow
 def test_what_was_measured_has_a_section_and_a_plot(wide_data: ReportData, tmp_path: Path) -> None:
-    document = build_document(wide_data)
+    added = registry.measured(wide_data, "translation")
+    document = build_document(wide_data, added)
     titles = [section.title for section in document.sections]
     assert {"Quality and speed", "Sweeps", "Calibration", "Forgetting", "Intrinsic quality"} <= set(titles)
     named = {figure.name for figure in document.figures}
     assert named >= {"granularity", "generator_steps", "reliability", "intrinsic_decoder", "quality_and_speed"}
-    write_report(wide_data, tmp_path)
+    write_report(wide_data, tmp_path, added)
     markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
     lines = [re.sub(" +", " ", line) for line in markdown.splitlines()]
     after = fmean(system.scores["BLEU"].value for system in wide_data.results("random"))
-    measured = wide_data.results("random")[0].forgetting
+    measured = wide_data.results("random")[0].measured(Forgetting)
     assert measured is not None and measured.before is not None
     row = f"| random | {measured.before.value:.2f} | {after:.2f} | {signed(after - measured.before.value)} ["
     assert any(line.startswith(row) for line in lines)
-    made = wide_data.results("avg")[0].intrinsic["decoder"]
+    made = wide_data.measured(Intrinsic)["avg"][0].sides["decoder"]
     assert any(line.startswith(f"| avg | {made.tokens} |") and "20.0 %" in line for line in lines)
 
 
@@ -243,7 +247,8 @@ def test_many_systems_are_listed_in_groups(wide_data: ReportData, report_data: R
 
 
 def test_what_was_not_measured_has_no_section(report_data: ReportData) -> None:
-    titles = {section.title for section in build_document(report_data).sections}
+    added = registry.measured(report_data, "translation")
+    titles = {section.title for section in build_document(report_data, added).sections}
     assert not titles & {"Sweeps", "Calibration", "Forgetting", "Intrinsic quality"}
 
 

@@ -28,7 +28,7 @@ from subgraft.interfaces.serving.batching import Batcher
 from subgraft.interfaces.serving.requests import MAX_BODY_BYTES, MAX_TEXTS
 from subgraft.interfaces.serving.writer import Writer, open_model
 from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
-from subgraft.pipeline.compute.measurements import translator
+from subgraft.pipeline.compute.outputs import translator
 from toys import english_tokenizer, german_tokenizer
 
 TOKEN = "a-token"

@@ -38,7 +38,7 @@ from subgraft.modeling.families import family_of
 from subgraft.modeling.inference.ctranslate2_directory import SETTINGS, ExportedModel, is_exported, token_names
 from subgraft.modeling.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator
 from subgraft.pipeline.compute.continuation import continuer
-from subgraft.pipeline.compute.measurements import translator
+from subgraft.pipeline.compute.outputs import translator
 from toys import english, german, german_tokenizer, output_bias
 
 LANGUAGES = Languages(source="en", target="de")

@@ -26,7 +26,7 @@ from subgraft.modeling.exporting.publishing import Publication, model_card
 from subgraft.modeling.exporting.transformers import Loading, export_transformers
 from subgraft.modeling.load import load_model
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.compute.measurements import translator
+from subgraft.pipeline.compute.outputs import translator
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

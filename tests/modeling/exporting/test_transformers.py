@@ -35,7 +35,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.transformers import Loading, export_transformers
 from subgraft.modeling.families.marian_layout import is_published
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.compute.measurements import translator
+from subgraft.pipeline.compute.outputs import translator
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import english
 

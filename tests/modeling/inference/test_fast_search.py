@@ -23,7 +23,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.compute import continuation, measurements
+from subgraft.pipeline.compute import continuation, outputs
 from toys import english, german
 
 LANGUAGES = Languages(source="en", target="de")
@@ -46,7 +46,7 @@ def _settings(engine: str, beam: int, ratio: float = 2.5) -> MeasurementSettings
 def test_translations_and_their_probabilities_are_those_of_transformers(build: Build, beam: int) -> None:
     bundle = build()
     writers = [
-        measurements.searcher(bundle, LANGUAGES, _settings(engine, beam)) for engine in ("transformers", "ctranslate2")
+        outputs.searcher(bundle, LANGUAGES, _settings(engine, beam)) for engine in ("transformers", "ctranslate2")
     ]
     expected, result = (write.with_probabilities(SOURCES) for write in writers)
     same = [one for one, other in zip(expected, result, strict=True) if one.tokens == other.tokens]
@@ -66,7 +66,7 @@ def test_translations_and_their_probabilities_are_those_of_transformers(build: B
 def test_outputs_that_the_limit_ends_are_those_of_transformers(beam: int) -> None:
     bundle = separate_bundle()
     writers: list[Any] = [
-        measurements.searcher(bundle, LANGUAGES, _settings(engine, beam, ratio=0.01))
+        outputs.searcher(bundle, LANGUAGES, _settings(engine, beam, ratio=0.01))
         for engine in ("transformers", "ctranslate2")
     ]
     expected, result = (write(SOURCES) for write in writers)
@@ -93,7 +93,7 @@ def test_the_model_is_left_as_it_is(build: Build) -> None:
     """It is trained further: neither its configuration nor its modules may change, and its weights may."""
     bundle = build()
     config, weights = bundle.model.config.to_dict(), deepcopy(bundle.model.state_dict())
-    stage: Any = measurements if "encoder" in bundle.tokenizers else continuation
+    stage: Any = outputs if "encoder" in bundle.tokenizers else continuation
     write = stage.searcher(bundle, LANGUAGES, _settings("ctranslate2", 1))
     assert bundle.model.config.to_dict() == config
     assert bundle.model.state_dict().keys() == weights.keys()
@@ -109,10 +109,9 @@ def test_a_models_own_search_settings_are_followed() -> None:
     bundle: Bundle = separate_bundle()
     bundle.model.generation_config.no_repeat_ngram_size = 2
     bundle.model.generation_config.length_penalty = 0.5
-    plain = measurements.searcher(separate_bundle(), LANGUAGES, _settings("transformers", 4))(SOURCES)
+    plain = outputs.searcher(separate_bundle(), LANGUAGES, _settings("transformers", 4))(SOURCES)
     expected, result = (
-        measurements.searcher(bundle, LANGUAGES, _settings(engine, 4))(SOURCES)
-        for engine in ("transformers", "ctranslate2")
+        outputs.searcher(bundle, LANGUAGES, _settings(engine, 4))(SOURCES) for engine in ("transformers", "ctranslate2")
     )
     assert sum(a == b for a, b in zip(expected, result, strict=True)) >= 0.99 * SENTENCES
     assert result != plain

@@ -10,7 +10,7 @@ import pytest
 from finished import Build, gpt2_bundle, separate_bundle
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.pipeline.compute.continuation import continuer
-from subgraft.pipeline.compute.measurements import translator
+from subgraft.pipeline.compute.outputs import translator
 from toys import english
 
 SOURCES = [" ".join(line.split()[:3]) for line in english(2, 5)]

@@ -18,7 +18,7 @@ from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.terminal import Terminal
 from subgraft.config.settings_base import Settings
 from subgraft.orchestration.store.events import Metrics
-from subgraft.orchestration.store.step import TEST_SET, Step
+from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.compare import compare, table
 from subgraft.orchestration.tracking.model_registry import CARD, TEXTS, Registry
@@ -26,6 +26,7 @@ from subgraft.orchestration.tracking.outbox import Delivery, Outbox, StartRun
 from subgraft.orchestration.tracking.payloads import SHORT_LENGTH, fingerprints_in
 from subgraft.orchestration.tracking.server import Server, tracking_uri
 from subgraft.orchestration.tracking.tracker import Tracker
+from subgraft.pipeline.stages.evaluation import TEST_SET
 from subgraft.training.context import Json
 from subgraft.training.stage import Stage
 from toy_steps import ToyKind, nothing, record_of

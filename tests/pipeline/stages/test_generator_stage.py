@@ -22,7 +22,7 @@ from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.artifacts import QUALITY
+from subgraft.pipeline.measurements.intrinsic import QUALITY
 
 CONFIG = tiny(
     downstream="{corpus: downstream, vocabulary: {size: 110, byte_fallback: false}}",
@@ -56,7 +56,7 @@ def made(place: Path, overrides: Sequence[str] = ()) -> tuple[SystemSteps, Store
         for steps in Pipeline(load(config, Experiment, overrides), config.parent).systems
         if steps.system.name == "patt"
     )
-    for step in in_order([each for each in (system.transfer, system.intrinsic) if each]):
+    for step in in_order([each for each in (system.transfer, system.measured.get("intrinsic")) if each]):
         perform(Job(step, config.parent / "home", Runtime(), 1, 0, False, Provenance.here()))
     return system, Store(config.parent / "home")
 
@@ -68,11 +68,11 @@ def transferred(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 def test_embeddings_that_stay_shared_train_one_generator_for_both_sides(tmp_path: Path) -> None:
     system, store = made(tmp_path, ONE_TABLE)
-    assert system.generator is not None and system.intrinsic is not None and system.transfer is not None
+    assert system.generator is not None and system.transfer is not None
     one, two = (load_generator(store.path(system.generator), name)[0] for name in ("encoder", "decoder"))
     assert all(torch.equal(weight, two.state_dict()[key]) for key, weight in one.state_dict().items())
     assert [path.name for path in store.path(system.generator).glob("curve*")] == ["curve.decoder.json"]
-    assert set(json.loads((store.path(system.intrinsic) / QUALITY).read_text())) == {"decoder"}
+    assert set(json.loads((store.path(system.measured["intrinsic"]) / QUALITY).read_text())) == {"decoder"}
     assert shares_table(Bundle.load(store.path(system.transfer)).model)
 
 

@@ -16,7 +16,8 @@ from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.artifacts import LIKELIHOOD, SPELLED, STATISTICS
+from subgraft.pipeline.artifacts import SPELLED, STATISTICS
+from subgraft.pipeline.measurements.likelihood import LIKELIHOOD_FILE
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.translation import reference_nats
 
@@ -36,14 +37,18 @@ def test_likelihood_is_the_models_own(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
     pairs = list(Corpus.open(store.path(pipeline.inputs.downstream_corpus)).pairs("test"))
     for steps in pipeline.systems:
-        assert steps.likelihood is not None
-        measured = Likelihood.from_json(json.loads((store.path(steps.likelihood) / LIKELIHOOD).read_text()))
+        measured = Likelihood.from_json(
+            json.loads((store.path(steps.measured["likelihood"]) / LIKELIHOOD_FILE).read_text())
+        )
         bundle = Bundle.load(store.path(steps.finetune))
         nats = sum(float(np.sum(each)) for _, each in reference_nats(bundle, pairs, pipeline.experiment.languages))
         expected = bits_per_character(nats, count_characters(target for _, target in pairs))
         assert measured.bits_per_character == pytest.approx(expected, rel=1e-5)
         assert measured.sentences == 4 and measured.left_out == 0
-    plain, mean = (json.loads((store.path(steps.likelihood) / LIKELIHOOD).read_text()) for steps in pipeline.systems)  # type: ignore[arg-type]
+    plain, mean = (
+        json.loads((store.path(steps.measured["likelihood"]) / LIKELIHOOD_FILE).read_text())
+        for steps in pipeline.systems
+    )
     shapes = [
         {name: (each["units"], each["characters"]) for name, each in measured["stretches"].items()}
         for measured in (plain, mean)

@@ -81,7 +81,7 @@ def test_forgetting_is_reported_except_of_a_model_from_nothing(finished: tuple[P
     assert scores["single"][0] == "–" != scores["single"][1]
     assert "–" not in scores["plain"] and "–" not in scores["independent"]
     for steps in pipeline.systems:
-        after = store.path(steps.forgetting["upstream_after"])
+        after = store.path(steps.measured["upstream_after"])
         assert (after / "sources.txt").read_text().count("\n") == 2
         evaluation = json.loads((after / "evaluation.json").read_text())
         assert evaluation["speed"] is evaluation["calibration"] is None
@@ -89,7 +89,9 @@ def test_forgetting_is_reported_except_of_a_model_from_nothing(finished: tuple[P
 
 def test_held_out_tokens_are_made_again_where_there_is_an_initialiser(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
-    measured = {steps.system.name: steps.intrinsic for steps in pipeline.systems if steps.intrinsic}
+    measured = {
+        steps.system.name: steps.measured["intrinsic"] for steps in pipeline.systems if "intrinsic" in steps.measured
+    }
     assert list(measured) == ["independent", "attached"]
     for step in measured.values():
         quality = json.loads((store.path(step) / "intrinsic.json").read_text())["decoder"]

@@ -13,6 +13,8 @@ from subgraft.training.objectives.labelled import LabelSettings
 
 # Where a system's multi-task training ends: its model is evaluated, or finetuned on the experiment's task first.
 MultitaskUse = Literal["alone", "finetuned"]
+# The name of the experiment's own task among those that are learnt together.
+OWN = "own"
 
 
 class FurtherTask(Settings):

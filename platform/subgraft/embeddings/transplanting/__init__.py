@@ -1,1 +1,1 @@
-"""Transplanting: a model with a new vocabulary, variants of its finetuning, and the intrinsic quality of new rows."""
+"""Transplanting: a model with a new vocabulary and variants of its finetuning."""

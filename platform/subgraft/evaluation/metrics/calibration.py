@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sacrebleu.metrics import lib_ter
 
 BINS = 20
 
@@ -120,6 +119,8 @@ class _Distances:
     """Edit distances from outputs to one reference."""
 
     def __init__(self, reference: list[int]) -> None:
+        from sacrebleu.metrics import lib_ter
+
         self._reference = reference
         self._table = lib_ter.BeamEditDistance(reference)
         self._position_masks: dict[int, int] = {}
@@ -151,6 +152,8 @@ class _Distances:
 
 def correct_tokens(output: Sequence[int], reference: Sequence[int]) -> list[bool]:
     """For each token of the output, whether it is aligned with an equal token of the reference, shifts undone."""
+    from sacrebleu.metrics import lib_ter
+
     if not reference:
         return [False] * len(output)
     target, tokens = list(reference), [_PositionedToken(token) for token in output]

@@ -13,7 +13,16 @@ from subgraft.base.errors import UserError
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray, ratio
 from subgraft.evaluation.metrics.significance import Interval, estimate
 from subgraft.evaluation.reporting import findings, report
-from subgraft.evaluation.reporting.document import Block, Document, Figure, Notice, Section, write_document
+from subgraft.evaluation.reporting.document import (
+    NOTHING_MEASURED,
+    Block,
+    Document,
+    Figure,
+    Measured,
+    Notice,
+    Section,
+    write_document,
+)
 from subgraft.evaluation.reporting.numbers import (
     MISSING,
     count,
@@ -39,11 +48,15 @@ def summarise_bits(data: ReportData) -> dict[str, MetricSummary]:
     """
     if not data.systems:
         raise UserError("there are no results to report")
-    return _summarise(data, {(system.name, system.seed): _bits(system.line_bits) for system in data.systems})
+    return summarise_lines(data, {(system.name, system.seed): _bits(system.line_bits) for system in data.systems})
 
 
-def _summarise(data: ReportData, bits: Mapping[tuple[str, int], FloatArray]) -> dict[str, MetricSummary]:
-    complete = _complete(bits.values())
+def summarise_lines(data: ReportData, bits: Mapping[tuple[str, int], FloatArray]) -> dict[str, MetricSummary]:
+    """Bits per character by system, from the bits and characters of each line [n, 2], by system and seed.
+
+    Raises UserError where no line is taken whole by all models.
+    """
+    complete = taken_whole(bits.values())
     if not complete.any():
         raise UserError("no test line is taken whole by the models of every system")
     statistics = {run: lines[complete] for run, lines in bits.items()}
@@ -51,7 +64,7 @@ def _summarise(data: ReportData, bits: Mapping[tuple[str, int], FloatArray]) -> 
     return summarise_scores(data, ratio, statistics, scores)
 
 
-def _complete(bits: Iterable[FloatArray]) -> NDArray[np.bool_]:
+def taken_whole(bits: Iterable[FloatArray]) -> NDArray[np.bool_]:
     """Whether all models take a line whole [n]."""
     complete: NDArray[np.bool_] = np.logical_and.reduce([lines[:, 1] > 0 for lines in bits])
     return complete
@@ -60,21 +73,6 @@ def _complete(bits: Iterable[FloatArray]) -> NDArray[np.bool_]:
 def _bits(lines: FloatArray | None) -> FloatArray:
     assert lines is not None
     return lines
-
-
-def measures_forgetting(data: ReportData) -> bool:
-    """Whether bits of the upstream test set were measured for all systems."""
-    return bool(data.systems) and all(system.upstream_bits is not None for system in data.systems)
-
-
-def summarise_forgetting(data: ReportData) -> tuple[dict[str, MetricSummary], float | None]:
-    """Bits per character of the upstream test set after finetuning, by system, and those before any finetuning."""
-    after = {(system.name, system.seed): _bits(system.upstream_bits) for system in data.systems}
-    before = next((each for each in (system.upstream_bits_before for system in data.systems) if each is not None), None)
-    if before is None:
-        return _summarise(data, after), None
-    complete = _complete([before, *after.values()])
-    return _summarise(data, after), float(ratio(before[complete].sum(axis=0)))
 
 
 def continuation_table(data: ReportData) -> MainTable:
@@ -124,12 +122,12 @@ def _compared_seeds(systems: Mapping[str, MetricSummary]) -> dict[str, int]:
     return {name: system.compared_seeds for name, system in systems.items()}
 
 
-def write_continuation_report(data: ReportData, out: Path) -> None:
+def write_continuation_report(data: ReportData, out: Path, measured: Measured = NOTHING_MEASURED) -> None:
     """Write report.html, report.md and plots/*.png into the existing directory `out`."""
-    write_document(build_continuation_document(data), out)
+    write_document(build_continuation_document(data, measured), out)
 
 
-def build_continuation_document(data: ReportData) -> Document:
+def build_continuation_document(data: ReportData, measured: Measured = NOTHING_MEASURED) -> Document:
     """The whole report, in the order in which it is read."""
     systems = summarise_bits(data)
     caption = "Lines are means over seeds, bands their range. Every system sees the same batches."
@@ -138,8 +136,9 @@ def build_continuation_document(data: ReportData) -> Document:
     sections = [
         Section("Results", (*notices, _score_table(data, systems), _cost_table(data))),
         *written_section(data),
-        *_forgetting(data),
+        *measured.after_results,
         Section("Learning curves", (findings.selected_steps(data), curves)),
+        *measured.after_learning,
         report.subword_gap(data),
         Section("Continuations", (_examples(data),)),
         *report.background(data),
@@ -181,23 +180,6 @@ def _score_table(data: ReportData, systems: Mapping[str, MetricSummary]) -> Tabl
         f"several seeds their variance by Student's t.{against}",
         *findings.on_few_seeds(_compared_seeds(systems)),
     )
-
-
-def _forgetting(data: ReportData) -> tuple[Section, ...]:
-    """Bits of the upstream test set before and after finetuning, where they were measured."""
-    if not measures_forgetting(data):
-        return ()
-    systems, before = summarise_forgetting(data)
-    start = MISSING if before is None else fixed(before, 3)
-    rows = list[list[str | Text]]()
-    for name, system in systems.items():
-        compared = system.comparison
-        change = MISSING if before is None else signed(system.mean - before, 3)
-        against = [signed(compared.difference, 3), interval(compared.interval, 3)] if compared else [MISSING] * 2
-        rows.append([name, start, fixed(system.mean, 3), interval(system.interval, 3), change, *against])
-    headings = ["system", "before", "after", "95 %", "change", f"Δ from\n{data.baseline or '–'}", "95 %"]
-    notes = ("Before: the initial model with its own vocabulary. What a finetuning adds is forgetting.",)
-    return (Section("Forgetting", (table(headings, rows, "Bits per character of the upstream test set", *notes),)),)
 
 
 def _cost_table(data: ReportData) -> Table:

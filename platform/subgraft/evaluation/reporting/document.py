@@ -7,15 +7,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from typing import ClassVar, Literal, NamedTuple
 
 from subgraft.evaluation.reporting.drawing import ResponsivePng
 from subgraft.evaluation.reporting.records import Command
 from subgraft.evaluation.reporting.table import Table, Text, escape_markdown, table_markdown, text_markdown
 
 PLOTS = "plots"
+# The forms of a report: by what models do with the task's text.
+Form = Literal["translation", "continuation", "labels"]
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,24 @@ class Section:
     blocks: tuple[Block, ...]
 
 
+class MainColumn(NamedTuple):
+    """A column of a report's main table: its heading, and its cells by system."""
+
+    heading: str
+    cells: Mapping[str, str]
+
+
+class Measured(NamedTuple):
+    """What measurements add to a report: sections after the results, after the learning curves, and columns."""
+
+    after_results: tuple[Section, ...] = ()
+    after_learning: tuple[Section, ...] = ()
+    columns: tuple[MainColumn, ...] = ()
+
+
+NOTHING_MEASURED = Measured()
+
+
 @dataclass(frozen=True)
 class Document:
     """A title, a line below it, and sections. refresh: seconds after which a browser reloads the page."""
@@ -133,6 +151,8 @@ def write_document(document: Document, out: Path) -> None:
 
 def render_html(document: Document) -> str:
     """One self-contained page: style and images are inside, nothing is fetched."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     environment = Environment(
         loader=PackageLoader("subgraft.evaluation.reporting", "templates"),
         autoescape=True,

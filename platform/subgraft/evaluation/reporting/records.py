@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from subgraft.config.settings_base import MetricName, SideName
 from subgraft.config.training import SelectName
-from subgraft.evaluation.metrics.calibration import Bin
+from subgraft.evaluation.metrics.calibration import Calibration
 from subgraft.evaluation.metrics.scores import METRICS, Score
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
-from subgraft.evaluation.metrics.token_classes import Likelihood
-from subgraft.evaluation.metrics.untranslated import Copying
 from subgraft.subwords.vocabulary.lost_text import LostText
 from subgraft.subwords.vocabulary.spelling import Spelling
 
+R = TypeVar("R")
 Role = Literal["upstream", "downstream"]
 
 
@@ -68,58 +67,6 @@ class TransferSummary:
 
 
 @dataclass(frozen=True)
-class Forgetting:
-    """BLEU on the upstream test set, of the finetuned model, and of the pretrained model it began with, if any.
-
-    statistics: of BLEU's sentences, see `metrics.sentence_statistics` [sentences, counts].
-    """
-
-    after: Score
-    after_statistics: FloatArray = field(compare=False, repr=False)
-    before: Score | None = None
-    before_statistics: FloatArray | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class Intrinsic:
-    """How close the embeddings initialised for held-out tokens are to the true ones: cosines and ranks.
-
-    reciprocal_rank: the mean of 1 / rank among all upstream rows.  hits_at_1, hits_at_10: shares, 0 to 1.
-    """
-
-    tokens: int
-    cosine: float
-    median_cosine: float
-    reciprocal_rank: float
-    hits_at_1: float
-    hits_at_10: float
-
-
-@dataclass(frozen=True)
-class DirectionResult:
-    """A system under one seed on the test set of a direction.
-
-    scores, statistics: as those of `SystemResult`.  copied: the scores of the untranslated sources.
-    zero_shot: whether no step behind the system was trained on pairs of the two languages.
-    copying: copies of sources among the outputs.  output_language: the share of outputs in each language; empty if it
-    is not known.
-    sentences, pairs, sources, targets: of the test set, and how many of them training text has
-    (`data.text.held_out`).
-    """
-
-    scores: Mapping[str, Score]
-    statistics: Mapping[str, FloatArray] = field(compare=False, repr=False)
-    copied: Mapping[str, Score]
-    zero_shot: bool
-    sentences: int
-    pairs: int
-    sources: int
-    targets: int
-    copying: Copying
-    output_language: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class SystemResult:
     """One system of the comparison under one seed: its test outputs, scores and costs.
 
@@ -131,7 +78,6 @@ class SystemResult:
     tokens_per_sentence: mean target length of the test references in the system's vocabulary, end of sentence included.
     characters_per_token: mean length of those tokens, the end of sentence left out.
     tokens_per_prompt: mean length of the test prompts with the chat template, where models answer in conversations.
-    inference_ece: calibration error of generated tokens, 0 to 1; None where it was not measured.
     sentences_per_second: median, generating at the batch size that `ReportData.speed_batch_size` names.
     cut_outputs: how many hypotheses reached the length limit.
     trained_parameters, peak_memory: of the finetuning, the second in bytes on one worker; None if unknown.
@@ -140,18 +86,15 @@ class SystemResult:
     variant: the part of the family's name that is not about the initialiser.
     vocabulary_size: tokens of the decoder's vocabulary.  generator_steps: its generator was trained for, 0 for `avg`,
         from which every generator is initialised; None without one.
-    bins: tokens by confidence, where calibration was measured.
-    forgetting, intrinsic, likelihood: where they were measured; intrinsic by side.
+    measurements: records of the measurements that were taken, each of a class of its own (see `measured`).
     line_bits: of a model that continues text, each test line's bits and their characters [n, 2]; it has no hypotheses,
         and scores and statistics only if it writes for a source.  continuations: its outputs after the first halves of
-        test lines, or for sources.  upstream_bits, upstream_bits_before: the same of the upstream test set, where it
-        was measured, and of the model before finetuning.
+        test lines, or for sources.
     load, cores: of the machine while speed was measured (`evaluation.metrics.speed`); None if unknown.
     spelled: whether a test sentence [n] has no unknown token of the system's vocabularies in source or reference.
     labels, confusion: of a model that predicts one class, the classes, and how often each (row) is predicted as each.
     confidence: of each prediction, its probability [n].
-    directions: the results on each direction by its name, in an experiment with directions.  trained_on: those of the
-        finetuning.
+    trained_on: the directions of the finetuning, in an experiment with directions.
     output_language: the share of hypotheses in each language, in an evaluation of several; the greatest first.
     """
 
@@ -167,7 +110,6 @@ class SystemResult:
     sentences_per_second: float
     parameters: int
     bill: Bill
-    inference_ece: float | None = None
     cut_outputs: int = 0
     trained_parameters: int | None = None
     peak_memory: int | None = None
@@ -177,14 +119,9 @@ class SystemResult:
     vocabulary_size: int | None = None
     generator_steps: int | None = None
     pretraining_step: int | None = None
-    bins: tuple[Bin, ...] = ()
-    forgetting: Forgetting | None = None
-    intrinsic: Mapping[str, Intrinsic] = field(default_factory=dict)
-    likelihood: Likelihood | None = None
+    measurements: tuple[object, ...] = ()
     spelled: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
     line_bits: FloatArray | None = field(default=None, compare=False, repr=False)
-    upstream_bits: FloatArray | None = field(default=None, compare=False, repr=False)
-    upstream_bits_before: FloatArray | None = field(default=None, compare=False, repr=False)
     continuations: tuple[str, ...] = ()
     load: float | None = None
     cores: int | None = None
@@ -193,9 +130,7 @@ class SystemResult:
     confusion: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
     confidence: FloatArray | None = field(default=None, compare=False, repr=False)
     on_several_tasks: bool = False
-    directions: Mapping[str, DirectionResult] = field(default_factory=dict)
     trained_on: tuple[str, ...] = ()
-    documents: DocumentScores | None = None
     output_language: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -203,19 +138,15 @@ class SystemResult:
         """Whether no training on the task made the weights."""
         return self.selected_step == 0 and not self.on_several_tasks
 
+    def measured(self, record: type[R]) -> R | None:
+        """The record of this class; None if that was not measured."""
+        return next((each for each in self.measurements if isinstance(each, record)), None)
 
-@dataclass(frozen=True)
-class DocumentScores:
-    """Scores of translated documents.
-
-    count: the documents.  differing: those with another number of sentences than their references.
-    by_sentence: s-BLEU; None if any differs.
-    """
-
-    count: int
-    differing: int
-    by_document: Score
-    by_sentence: Score | None
+    @property
+    def inference_ece(self) -> float | None:
+        """The calibration error of predictions, 0 to 1; None where it was not measured."""
+        calibration = self.measured(Calibration)
+        return calibration.error if calibration else None
 
 
 @dataclass(frozen=True)
@@ -304,12 +235,10 @@ class SubwordGap:
 
 @dataclass(frozen=True)
 class StageSeconds:
-    """One executed step: its stage, the system and seed it belongs to (None where it serves several)."""
+    """One executed step."""
 
     stage: str
     seconds: float
-    system: str | None = None
-    seed: int | None = None
     cached: bool = False
 
 
@@ -345,6 +274,7 @@ class ReportData:
     select: the criterion that selected a finetuning's weights.
     text: monolingual text in addition to the task's pairs, by side.
     prompts: what models that continue text were prompted with, in words.
+    unit: the segments that are scored and resampled, in words.
     """
 
     title: str
@@ -367,16 +297,12 @@ class ReportData:
     select: SelectName = "bleu"
     text: tuple[TextFacts, ...] = ()
     prompts: str = "the first halves of test lines"
+    unit: str = "sentences"
 
     @property
     def generated(self) -> bool:
         """Whether any corpus is the built-in one."""
         return any(corpus.generated for corpus in self.corpora)
-
-    @property
-    def unit(self) -> str:
-        """The segments that are scored and resampled, in words."""
-        return "documents" if any(system.documents for system in self.systems) else "sentences"
 
     @property
     def metrics(self) -> tuple[MetricName, ...]:
@@ -412,3 +338,9 @@ class ReportData:
     def results(self, name: str) -> tuple[SystemResult, ...]:
         """The results of one system, by rising seed."""
         return tuple(sorted((system for system in self.systems if system.name == name), key=lambda system: system.seed))
+
+    def measured(self, record: type[R]) -> dict[str, list[R]]:
+        """By system, its records of this class under all seeds; without the systems that some seed lacks it of."""
+        by_system = {name: [result.measured(record) for result in self.results(name)] for name in self.system_names}
+        complete = {name: [each for each in seeds if each is not None] for name, seeds in by_system.items()}
+        return {name: seeds for name, seeds in complete.items() if len(seeds) == len(by_system[name])}

@@ -2,47 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from statistics import fmean
 
 from subgraft.data.text.held_out import NEAR_COPY_SHARE, NGRAM
-from subgraft.evaluation.metrics.scores import Score
-from subgraft.evaluation.reporting import auxiliary_metrics, document, findings, sweeps
-from subgraft.evaluation.reporting.directions import directions
+from subgraft.evaluation.reporting import document, findings, sweeps
 from subgraft.evaluation.reporting.examples import translations
 from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed, percent
 from subgraft.evaluation.reporting.plots import plot_stage_seconds
-from subgraft.evaluation.reporting.rare_tokens import rare_tokens
-from subgraft.evaluation.reporting.records import DocumentScores, ReportData, TransferSummary
+from subgraft.evaluation.reporting.records import ReportData, TransferSummary
 from subgraft.evaluation.reporting.results import learning, results
 from subgraft.evaluation.reporting.table import Span, Table, Text, table, text
 from subgraft.evaluation.reporting.unknown_token_analysis import lost_in_words, spelling_table
 
 
-def write_report(data: ReportData, out: Path) -> None:
+def write_report(data: ReportData, out: Path, measured: document.Measured = document.NOTHING_MEASURED) -> None:
     """Write report.html (self-contained), report.md and its plots/*.png into the existing directory `out`.
 
     Raises:
         UserError: there are no results, or a system has not one output per reference.
     """
-    document.write_document(build_document(data), out)
+    document.write_document(build_document(data, measured), out)
 
 
-def build_document(data: ReportData) -> document.Document:
+def build_document(data: ReportData, measured: document.Measured = document.NOTHING_MEASURED) -> document.Document:
     """The whole report, in the order in which it is read."""
     sections = (
         document.Section("In short", (*findings.generated_notice(data.generated), findings.in_short(data))),
         results(data),
-        *directions(data),
-        *_document_scores(data),
+        *measured.after_results,
         *sweeps.quality_and_speed(data),
         *sweeps.sweeps(data),
         learning(data),
-        *auxiliary_metrics.calibration(data),
-        *auxiliary_metrics.forgetting(data),
-        *auxiliary_metrics.intrinsic_quality(data),
-        *rare_tokens(data),
+        *measured.after_learning,
         subword_gap(data),
         translations(data),
         *background(data),
@@ -187,48 +179,6 @@ def _pieces(pieces: tuple[str, ...]) -> Text:
     for piece in pieces:
         spans += [Span(piece, "code"), " "]
     return text(*spans[:-1])
-
-
-def _document_scores(data: ReportData) -> list[document.Section]:
-    """d-BLEU, and s-BLEU where sentences can be compared; empty where outputs were not scored by document."""
-    scored = {
-        name: [result.documents for result in data.results(name) if result.documents is not None]
-        for name in data.system_names
-    }
-    if not all(scored.values()):
-        return []
-    example = next(iter(scored.values()))[0]
-    signatures = {score.signature: score for documents in scored.values() for score in _scores(documents)}
-    scores = table(
-        ["system", "d-BLEU\nby seed", "d-BLEU\nmean", "s-BLEU\nby seed", "s-BLEU\nmean", "documents of\nother lengths"],
-        [[name, *_cells(documents)] for name, documents in scored.items()],
-        f"BLEU of {count(example.count)} documents",
-        "d-BLEU: each document is one segment, as in all other scores of this report, whose bootstrap resamples "
-        "documents. s-BLEU: its sentences are segments; where a document has another number of sentences than its "
-        "reference, they cannot be compared.",
-        "Documents of other lengths: those with another number of sentences than their references, by seed.",
-        *(text("BLEU: ", Span(signature, "code")) for signature in signatures),
-    )
-    return [document.Section("Documents", (scores,))]
-
-
-def _scores(documents: Sequence[DocumentScores]) -> list[Score]:
-    scores = [score for result in documents for score in (result.by_document, result.by_sentence)]
-    return [score for score in scores if score is not None]
-
-
-def _cells(documents_by_seed: Sequence[DocumentScores]) -> list[str | Text]:
-    document_scores = [result.by_document.value for result in documents_by_seed]
-    sentence_scores = [None if result.by_sentence is None else result.by_sentence.value for result in documents_by_seed]
-    defined = [value for value in sentence_scores if value is not None]
-    mean = fixed(fmean(defined)) if len(defined) == len(sentence_scores) else MISSING
-    return [
-        " · ".join(map(fixed, document_scores)),
-        text(Span(fixed(fmean(document_scores)), "strong")),
-        " · ".join(MISSING if value is None else fixed(value) for value in sentence_scores),
-        mean,
-        " · ".join(count(result.differing) for result in documents_by_seed),
-    ]
 
 
 def _time_spent(data: ReportData) -> document.Section:

@@ -12,7 +12,7 @@ from subgraft.evaluation.metrics.scores import LOWER_IS_BETTER
 from subgraft.evaluation.metrics.significance import Comparison
 from subgraft.evaluation.reporting import findings
 from subgraft.evaluation.reporting.copies import copying_notes
-from subgraft.evaluation.reporting.document import Figure, Section
+from subgraft.evaluation.reporting.document import Figure, MainColumn, Section
 from subgraft.evaluation.reporting.drawing import MOST_COLOURED
 from subgraft.evaluation.reporting.numbers import (
     MISSING,
@@ -276,19 +276,22 @@ def learning(data: ReportData) -> Section:
     return Section("Learning curves", (findings.selected_steps(data), curves))
 
 
-def terminal_table(data: ReportData) -> MainTable:
+def terminal_table(data: ReportData, columns: Sequence[MainColumn] = ()) -> MainTable:
     """Each system with every seed's BLEU, mean, difference, p, bits per character, tokens and sentences per second.
 
     Bits per character are of the selected weights, like all other figures.
-    Where forgetting was measured, BLEU on the upstream test set comes last.
+
+    columns: those of measurements, which come last.
     """
     caption = f"{count(len(data.references))} test {data.unit}; Δ and p against {data.baseline or 'nothing'}"
     caption += findings.caption_remarks(data, findings.compared_seeds(data))
     seeds = [f"BLEU\nseed {seed}" for seed in data.seeds] if len(data.seeds) > 1 else []
-    upstream = ["upstr.\nBLEU"] if _with_upstream(data) else []
-    figures = (*seeds, "BLEU", "Δ", "p", "bits/\nchar", "tokens/\nsent.", "sent./\ns", *upstream)
-    systems = tuple((system.name, *_cells(system, data)) for system in summarise(data))
-    return MainTable(data.title, caption, ("system", *figures), systems)
+    headings = (*seeds, "BLEU", "Δ", "p", "bits/\nchar", "tokens/\nsent.", "sent./\ns")
+    systems = tuple(
+        (system.name, *_cells(system, data), *(column.cells.get(system.name, MISSING) for column in columns))
+        for system in summarise(data)
+    )
+    return MainTable(data.title, caption, ("system", *headings, *(column.heading for column in columns)), systems)
 
 
 def _cells(system: SystemSummary, data: ReportData) -> list[str]:
@@ -299,8 +302,7 @@ def _cells(system: SystemSummary, data: ReportData) -> list[str]:
         fixed(system.tokens_per_sentence, 1),
         fixed(system.sentences_per_second, 1),
     ]
-    upstream = [fixed(system.forgetting.after if system.forgetting else None)] if _with_upstream(data) else []
-    return [*seeds, fixed(bleu.mean), *against_cells(bleu.comparison), *figures, *upstream]
+    return [*seeds, fixed(bleu.mean), *against_cells(bleu.comparison), *figures]
 
 
 def against_cells(comparison: Comparison | None, digits: int = 2) -> list[str]:
@@ -312,7 +314,3 @@ def model_cost_cells(results: Sequence[SystemResult]) -> list[str]:
     """The parameters of a system's models, and the time to make one: upstream, generator, finetuning."""
     parameters = millions(round(fmean(result.parameters for result in results)))
     return [parameters, *(duration(seconds) if seconds else MISSING for seconds in vars(mean_bill(results)).values())]
-
-
-def _with_upstream(data: ReportData) -> bool:
-    return any(system.forgetting is not None for system in data.systems)

@@ -13,98 +13,13 @@ from numpy.typing import NDArray
 
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import MetricName
-from subgraft.evaluation.metrics.calibration import Bin
 from subgraft.evaluation.metrics.scores import check_parallel
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray, corpus_score
 from subgraft.evaluation.metrics.significance import Comparison, Interval, Scored, compare, estimate, holm
-from subgraft.evaluation.metrics.token_classes import Bits, Likelihood
-from subgraft.evaluation.reporting.records import Bill, CurvePoint, Intrinsic, ReportData, SystemResult
+from subgraft.evaluation.reporting.records import Bill, CurvePoint, ReportData, SystemResult
 
 # Statistics [sentences, counts] by system and seed.
 RunStatistics: TypeAlias = Mapping[tuple[str, int], FloatArray]
-
-
-@dataclass(frozen=True)
-class ForgettingSummary:
-    """BLEU on the upstream test set. before, change: None for a system whose model was not pretrained."""
-
-    before: float | None
-    after: float
-    change: Comparison | None
-
-
-def summarise_forgetting(results: Sequence[SystemResult], samples: int, seed: int) -> ForgettingSummary | None:
-    """Before and after, with a paired bootstrap of the difference; None unless every seed was measured.
-
-    All seeds of a system start from one model, so the score before finetuning does not depend on the seed.
-    """
-    measured = [result.forgetting for result in results if result.forgetting is not None]
-    if len(measured) != len(results):
-        return None
-    after = fmean(forgetting.after.value for forgetting in measured)
-    before = [forgetting.before.value for forgetting in measured if forgetting.before is not None]
-    statistics = [forgetting.before_statistics for forgetting in measured if forgetting.before_statistics is not None]
-    if len(before) != len(measured) or len(statistics) != len(measured):
-        return ForgettingSummary(None, after, None)
-    stacked = np.stack([forgetting.after_statistics for forgetting in measured])
-    change = compare("BLEU", stacked, np.stack(statistics), samples=samples, seed=seed)
-    return ForgettingSummary(fmean(before), after, change)
-
-
-def mean_intrinsic(results: Sequence[SystemResult]) -> Mapping[str, Intrinsic]:
-    """By side, the means over seeds; empty unless every seed was measured."""
-    sides = dict.fromkeys(side for result in results for side in result.intrinsic)
-    by_side = {side: [result.intrinsic[side] for result in results if side in result.intrinsic] for side in sides}
-    return {side: _mean(measured) for side, measured in by_side.items() if len(measured) == len(results)}
-
-
-def _mean(measured: Sequence[Intrinsic]) -> Intrinsic:
-    means = {
-        field.name: fmean(getattr(intrinsic, field.name) for intrinsic in measured) for field in fields(Intrinsic)[1:]
-    }
-    return Intrinsic(measured[0].tokens, **means)
-
-
-def mean_likelihood(results: Sequence[SystemResult]) -> Likelihood | None:
-    """Bits as means over seeds, which all read the same references; None unless every seed was measured."""
-    measured = [result.likelihood for result in results if result.likelihood is not None]
-    if len(measured) != len(results):
-        return None
-    return replace(
-        measured[0],
-        bits=fmean(likelihood.bits for likelihood in measured),
-        end_bits=fmean(likelihood.end_bits for likelihood in measured),
-        tokens=_mean_class_bits([likelihood.tokens for likelihood in measured]),
-        stretches=_mean_class_bits([likelihood.stretches for likelihood in measured]),
-    )
-
-
-def _mean_class_bits(measured: Sequence[Mapping[str, Bits]]) -> dict[str, Bits]:
-    return {
-        name: replace(bits, bits=fmean(by_class[name].bits for by_class in measured))
-        for name, bits in measured[0].items()
-    }
-
-
-def pooled_bins(results: Sequence[SystemResult]) -> tuple[Bin, ...]:
-    """The bins of all seeds together, every token counting once; empty unless all seeds have them."""
-    if not all(result.bins for result in results):
-        return ()
-    return tuple(_pool(bins) for bins in zip(*(result.bins for result in results), strict=True))
-
-
-def _pool(bins: Sequence[Bin]) -> Bin:
-    count = sum(each.count for each in bins)
-
-    def mean(values: Sequence[float | None]) -> float | None:
-        return (
-            sum((value or 0.0) * each.count for value, each in zip(values, bins, strict=True)) / count
-            if count
-            else None
-        )
-
-    confidence = mean([each.confidence for each in bins])
-    return Bin(bins[0].low, bins[0].high, count, confidence, mean([each.accuracy for each in bins]))
 
 
 @dataclass(frozen=True)
@@ -136,11 +51,7 @@ class BitsSummary:
 
 @dataclass(frozen=True)
 class SystemSummary:
-    """A system over all of its seeds; figures without seeds are means over them.
-
-    bins: tokens of all seeds by confidence.  forgetting, intrinsic, likelihood: where they were measured; intrinsic
-    by side.
-    """
+    """A system over all of its seeds; figures without seeds are means over them."""
 
     name: str
     seeds: tuple[int, ...]
@@ -157,10 +68,6 @@ class SystemSummary:
     vocabulary_size: int | None
     generator_steps: int | None
     pretraining_step: int | None
-    bins: tuple[Bin, ...]
-    forgetting: ForgettingSummary | None
-    intrinsic: Mapping[str, Intrinsic]
-    likelihood: Likelihood | None
 
 
 def baseline_of(systems: Sequence[SystemSummary], data: ReportData) -> SystemSummary | None:
@@ -203,10 +110,6 @@ def _summarise_system(data: ReportData, name: str, metrics: Mapping[str, MetricS
         vocabulary_size=results[0].vocabulary_size,
         generator_steps=results[0].generator_steps,
         pretraining_step=results[0].pretraining_step,
-        bins=pooled_bins(results),
-        forgetting=summarise_forgetting(results, data.bootstrap_samples, data.bootstrap_seed),
-        intrinsic=mean_intrinsic(results),
-        likelihood=mean_likelihood(results),
     )
 
 

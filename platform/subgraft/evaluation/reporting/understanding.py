@@ -14,8 +14,15 @@ from subgraft.base.errors import UserError
 from subgraft.evaluation.metrics.labelled import label_metric
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.evaluation.reporting import drawing, findings, report
-from subgraft.evaluation.reporting.auxiliary_metrics import Reliability, plot_reliability
-from subgraft.evaluation.reporting.document import Block, Document, Figure, Section, write_document
+from subgraft.evaluation.reporting.document import (
+    NOTHING_MEASURED,
+    Block,
+    Document,
+    Figure,
+    Measured,
+    Section,
+    write_document,
+)
 from subgraft.evaluation.reporting.numbers import (
     count,
     fixed,
@@ -23,7 +30,7 @@ from subgraft.evaluation.reporting.numbers import (
 from subgraft.evaluation.reporting.plots import learning_panels, plot_learning_curves
 from subgraft.evaluation.reporting.records import ReportData, SystemResult
 from subgraft.evaluation.reporting.results import P_NOTE, against_cells, model_cost_cells, score_cells, score_headings
-from subgraft.evaluation.reporting.summary import MetricSummary, pooled_bins, summarise_scores
+from subgraft.evaluation.reporting.summary import MetricSummary, summarise_scores
 from subgraft.evaluation.reporting.table import MainTable, Span, Table, Text, table, text
 
 MAX_ERRORS = 12  # shown
@@ -31,20 +38,21 @@ MOST_CLASSES = 40  # of a drawn confusion matrix
 _MAX_TEXT_LENGTH, _MAX_LABEL_LENGTH = 300, 28  # characters of a shown text, and of a class in a plot
 
 
-def write_labelled_report(data: ReportData, out: Path) -> None:
+def write_labelled_report(data: ReportData, out: Path, measured: Measured = NOTHING_MEASURED) -> None:
     """Write report.html, report.md and plots/*.png into the existing directory `out`."""
-    write_document(build_labelled_document(data), out)
+    write_document(build_labelled_document(data, measured), out)
 
 
-def build_labelled_document(data: ReportData) -> Document:
+def build_labelled_document(data: ReportData, measured: Measured = NOTHING_MEASURED) -> Document:
     """The whole report, in the order in which it is read."""
     caption = "Lines are means over seeds, bands their range. Every system sees the same batches."
     curves = Figure("learning_curves", plot_learning_curves(data), caption, learning_panels(data))
     notices = (*findings.generated_notice(data.generated), *findings.untrained_notice(data))
     sections = [
         Section("Results", (*notices, *_score_tables(data), _cost_table(data))),
+        *measured.after_results,
         Section("Learning curves", (findings.selected_steps(data), curves)),
-        *_calibration(data),
+        *measured.after_learning,
         *_confusion(data),
         Section("Errors", (_errors(data),)),
         report.subword_gap(data),
@@ -147,23 +155,6 @@ def _cost_table(data: ReportData) -> Table:
     return table(
         [*headings, "finetuning"], rows, "Length, speed and cost; means over seeds", note, *findings.busy_notes(data)
     )
-
-
-def _calibration(data: ReportData) -> list[Section]:
-    """Reliability diagrams, where classes are predicted."""
-    diagrams = []
-    for name in data.system_names:
-        results = data.results(name)
-        errors = [result.inference_ece for result in results if result.inference_ece is not None]
-        if bins := pooled_bins(results):
-            diagrams.append(Reliability(name, bins, fmean(errors)))
-    if not diagrams:
-        return []
-    caption = (
-        "Test examples by the probability of the predicted class, all seeds; the larger the dot, the more examples. "
-        "Below the diagonal (orange) a model is overconfident, above it (blue) underconfident."
-    )
-    return [Section("Calibration", (Figure("reliability", plot_reliability(diagrams, "class"), caption),))]
 
 
 def _confusion(data: ReportData) -> list[Section]:

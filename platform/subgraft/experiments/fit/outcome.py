@@ -8,7 +8,6 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Self
 
 from subgraft.evaluation.metrics.significance import FEWEST_SEEDS, LEVEL, Comparison
-from subgraft.evaluation.reporting.directions import mean_score, tested_directions
 from subgraft.evaluation.reporting.findings import caption_remarks, compared_seeds, verdict
 from subgraft.evaluation.reporting.numbers import count, fixed, interval, signed
 from subgraft.evaluation.reporting.records import ReportData
@@ -18,6 +17,7 @@ from subgraft.experiments.model_selection import Finetuned, Selection
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.compute.report import collect
+from subgraft.pipeline.measurements.directions import mean_score, tested_directions
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -26,12 +26,7 @@ from subgraft.config.loading import load
 from subgraft.data.tasks.registry import TaskName
 from subgraft.data.text.text_files import TextFiles
 from subgraft.evaluation.metrics.significance import FEWEST_SEEDS, LEVEL, Comparison
-from subgraft.evaluation.reporting.continuation import (
-    continuation_table,
-    measures_forgetting,
-    summarise_bits,
-    summarise_forgetting,
-)
+from subgraft.evaluation.reporting.continuation import continuation_table, summarise_bits
 from subgraft.evaluation.reporting.numbers import fixed, interval, percent, signed
 from subgraft.evaluation.reporting.records import ReportData
 from subgraft.experiments.fit.base_model import BaseModelFacts
@@ -51,6 +46,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.compute.report import collect_any
+from subgraft.pipeline.measurements.forgetting import summarise_upstream_bits
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learn import kind_like
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
@@ -500,7 +496,7 @@ class TextOutcome(Outcome):
 
     def rows(self) -> list[dict[str, object]]:
         data, bits = self.data, summarise_bits(self.data)
-        other = summarise_forgetting(data)[0] if measures_forgetting(data) else {}
+        other, _ = summarise_upstream_bits(data)
         return [
             {
                 "system": name,
@@ -520,7 +516,7 @@ def _tokens(data: ReportData, name: str) -> float:
 def _recommend(data: ReportData, batch_size: int) -> Advice:
     """The first system, by the size of its change, that is recommended; the old vocabulary if there is none."""
     bits = summarise_bits(data)
-    other = summarise_forgetting(data)[0] if measures_forgetting(data) else {}
+    other, _ = summarise_upstream_bits(data)
     contenders = []
     for name, summary in bits.items():
         if summary.comparison is not None:

@@ -17,9 +17,9 @@ from subgraft.embeddings.methods.registry import method_spec
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.trial_results import TrialResult, Value
 from subgraft.experiments.steps.decoding_engine import with_engine
-from subgraft.orchestration.store.step import TEST_SET, Step, sha256_of
+from subgraft.orchestration.store.step import Step, sha256_of
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.evaluation import EvaluateStage
+from subgraft.pipeline.stages.evaluation import TEST_SET, EvaluateStage
 from subgraft.pipeline.stages.training import FinetuneStage
 from subgraft.training.progress import SelectedWeights, selected_weights
 

@@ -1,32 +1,26 @@
-"""Measurements: scores on the task's test set, likelihood, forgetting, rows of held-out tokens, the subword gap."""
+"""Evaluations: scores on the task's test set and on each direction, measurements, the subword gap."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import cast
 
 from subgraft.config.experiment.systems import System
 from subgraft.config.plugins import METRICS, packages
-from subgraft.embeddings.methods.registry import method_spec
 from subgraft.experiments.steps.decoding_engine import with_engine
 from subgraft.experiments.steps.inputs import InputSteps
 from subgraft.experiments.steps.models import ModelSteps
-from subgraft.experiments.steps.system import Moment
 from subgraft.experiments.steps.vocabularies import VocabularySteps
-from subgraft.orchestration.store.step import TEST_SET, Step, in_order
+from subgraft.orchestration.store.step import Step, in_order
+from subgraft.pipeline.measurements.directions import SeenPairsStage
+from subgraft.pipeline.measurements.measurement import Subject
+from subgraft.pipeline.measurements.registry import planned_steps
 from subgraft.pipeline.stages.corpora import CORPORA
-from subgraft.pipeline.stages.evaluation import (
-    LANGUAGE_TEXT,
-    EvaluateStage,
-    IntrinsicStage,
-    LikelihoodStage,
-    SeenPairsStage,
-)
-from subgraft.pipeline.stages.models import MethodStage, TransferStage
+from subgraft.pipeline.stages.evaluation import LANGUAGE_TEXT, TEST_SET, EvaluateStage
+from subgraft.pipeline.stages.models import TransferStage
 from subgraft.pipeline.stages.training import FinetuneStage
 from subgraft.pipeline.stages.vocabularies import GapStage
-from subgraft.training.objectives.translation import TranslationSettings
 
 
 class EvaluationSteps:
@@ -109,52 +103,27 @@ class EvaluationSteps:
             for name, corpus in self._inputs.direction_corpora.items()
         }
 
-    def likelihood(self, finetune: Step, labels: Mapping[str, str]) -> Step:
-        """Bits of the test references; for every system, split by the new tokens of the same downstream vocabulary."""
-        experiment = self.experiment
-        stage = LikelihoodStage(languages=experiment.languages, test_sentences=experiment.evaluation.test_sentences)
-        inputs = {
-            "model": finetune,
-            "corpus": self._inputs.downstream_corpus,
-            "vocabulary": self._vocabularies.downstream["decoder"],
-            "upstream": self._models.pretrained,
-        }
-        return Step(stage, finetune.name.replace("finetune", "likelihood of", 1), inputs, labels)
-
-    def forgetting(self, system: System, seed: int, pretrained: Step | None, finetune: Step) -> dict[Moment, Step]:
-        """The upstream test set, translated or continued by the system's initial model and by the finetuned one."""
-        settings = self.experiment.evaluation
-        on_text = self.experiment.finetuned_on.on_plain_text(self.experiment.upstream.objectives)
-        if settings.upstream_sentences is None:
-            return {}
-        changes = {"test_sentences": settings.upstream_sentences, "calibration": False, "documents": False}
-        if on_text is not None:  # bits are what is compared
-            changes |= {"speed_sentences": 1, "speed_repeats": 1}
-        stage = EvaluateStage(
-            languages=self.experiment.upstream_languages,
-            evaluation=settings.measurement.model_copy(update=changes),
-            packages=packages(METRICS, settings.metrics),
-            speed=False,
-            objective=TranslationSettings() if on_text is None else on_text,
+    def measured(
+        self,
+        system: System,
+        pretrained: Step | None,
+        transfer: Step[TransferStage] | None,
+        finetune: Step[FinetuneStage],
+    ) -> dict[str, Step]:
+        """The steps of the measurements that the experiment configures, by part."""
+        subject = Subject(
+            experiment=self.experiment,
+            system=system,
+            pretrained=pretrained,
+            transfer=transfer,
+            finetune=finetune,
+            upstream=self._models.pretrained,
+            vocabulary=self._vocabularies.downstream["decoder"],
+            upstream_corpus=self._inputs.upstream_corpus if self.experiment.upstream.corpus else None,
+            downstream_corpus=self._inputs.downstream_corpus,
         )
-
-        def evaluation_of(model: Step, **labels: str) -> Step:
-            inputs = {"model": model, "corpus": self._inputs.upstream_corpus}
-            name = f"evaluate {model.name} on the upstream test set"
-            return with_engine(Step(stage, name, inputs, {TEST_SET: "upstream", **labels}))
-
-        after = evaluation_of(finetune, system=system.name, seed=str(seed))
-        evaluations: dict[Moment, Step] = {"upstream_after": after}
-        if pretrained:
-            evaluations["upstream_before"] = evaluation_of(pretrained)
-        return evaluations
-
-    def intrinsic(self, system: System, transfer: Step[TransferStage]) -> Step | None:
-        """The quality of a transfer on held-out tokens, whose rows are known; it has the transfer's inputs."""
-        sample = self.experiment.intrinsic
-        if sample is None or method_spec(system.initialiser).learning:  # there, only new tokens' rows are learnt
-            return None
-        method: dict[str, Any] = {name: getattr(transfer.stage, name) for name in MethodStage.model_fields}
-        stage = IntrinsicStage(**method, sample=sample)
-        name = transfer.name.replace("transfer", "intrinsic quality of", 1)
-        return Step(stage, name, transfer.inputs, transfer.labels)
+        planned = planned_steps(subject)
+        return {
+            part: with_engine(Step(step.stage, step.name, cast("Mapping[str, Step]", step.inputs), step.labels))
+            for part, step in planned.items()
+        }

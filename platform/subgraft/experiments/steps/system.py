@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from subgraft.config.experiment.systems import System
 from subgraft.config.settings_base import SideName
 from subgraft.orchestration.store.step import Step, in_order, made_by
+from subgraft.pipeline.measurements.directions import SeenPairsStage
 from subgraft.pipeline.stages.corpora import BackTranslatedStage
-from subgraft.pipeline.stages.evaluation import EvaluateStage, SeenPairsStage
+from subgraft.pipeline.stages.evaluation import EvaluateStage
 from subgraft.pipeline.stages.models import TransferStage
 from subgraft.pipeline.stages.training import EmbeddingWarmupStage, FinetuneStage, MultitaskStage
 from subgraft.training.stage import TrainedStage
 
 SIDES: tuple[SideName, ...] = ("encoder", "decoder")
-Moment = Literal["upstream_before", "upstream_after"]
 
 
 @dataclass(frozen=True)
 class SystemSteps:
     """The steps of one system with one seed; pretraining, generator and transfer only if it has them.
 
-    The other steps are there if they are configured.  forgetting: translations of the upstream test set, before and
-    after finetuning.  intrinsic: the quality of held-out tokens' rows.  likelihood: bits of the test references.
-    directions: the evaluations on each direction by its name, and seen: its test pairs in training text; empty without
-    directions.
+    measured: the steps of the configured measurements, by part.  directions: the evaluations on each direction by its
+    name, and seen: its test pairs in training text; empty without directions.
     """
 
     system: System
@@ -36,9 +33,7 @@ class SystemSteps:
     transfer: Step[TransferStage] | None
     finetune: Step[FinetuneStage]
     evaluate: Step[EvaluateStage]
-    forgetting: Mapping[Moment, Step]
-    intrinsic: Step | None
-    likelihood: Step | None
+    measured: Mapping[str, Step]
     directions: Mapping[str, Step[EvaluateStage]]
     seen: Mapping[str, Step[SeenPairsStage]]
 

@@ -12,7 +12,7 @@ from subgraft.evaluation.human_evaluation.ratings import Ratings, rate
 from subgraft.evaluation.human_evaluation.sheet import Form, Key, Material, Outputs, blind, write_sheets
 from subgraft.interfaces.api.experiments import report_of
 from subgraft.orchestration.store.outputs import new_directory, require_absent
-from subgraft.pipeline.compute.report_systems import read_lines, read_record
+from subgraft.pipeline.artifacts import read_lines, read_record
 
 # The questions on each text, answered yes (1) or no (0); the answers sum to 0 to 4 (Ziegler et al. 2019, section 5.3).
 QUESTIONS = ("grammatical", "without repetition", "consistent", "fits its source")

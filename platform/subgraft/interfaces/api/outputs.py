@@ -30,7 +30,7 @@ from subgraft.modeling.inference.write_text import Writer, written_for
 from subgraft.modeling.tokenizers import checkpoint_directions, languages_of, write_languages
 from subgraft.orchestration.store.outputs import new_directory
 from subgraft.pipeline.compute.continuation import continuer
-from subgraft.pipeline.compute.measurements import translator
+from subgraft.pipeline.compute.outputs import translator
 from subgraft.pipeline.compute.transfer import write_reports
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.conditioned import source_read

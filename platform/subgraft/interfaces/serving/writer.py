@@ -22,7 +22,7 @@ from subgraft.modeling.inference.complete import Completer, ExportedCompleter, T
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
 from subgraft.modeling.inference.ctranslate2_search import ExportedTranslator, engine
 from subgraft.modeling.tokenizers import checkpoint_directions, languages_at
-from subgraft.pipeline.compute.measurements import translator
+from subgraft.pipeline.compute.outputs import translator
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.setup import device
 from subgraft.training.understanding.predictor import Predictor

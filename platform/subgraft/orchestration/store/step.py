@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 A = TypeVar("A", bound=Stage)
 
-# A label of evaluations on another test set than the task's own.
-TEST_SET = "test_set"
-
 
 @dataclass(frozen=True, eq=False)
 class Step(Generic[S]):

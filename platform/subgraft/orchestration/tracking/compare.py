@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from subgraft.base.errors import UserError
-from subgraft.orchestration.store.step import TEST_SET
-from subgraft.orchestration.tracking.payloads import SYSTEM, TEST, TRAINED, UPSTREAM_AFTER
+from subgraft.orchestration.tracking.payloads import SYSTEM, TEST, TRAINED
 from subgraft.orchestration.tracking.server import Server, TrackedRun
+from subgraft.pipeline.measurements.registry import COMPARED
+from subgraft.pipeline.stages.evaluation import TEST_SET
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 # By stage, the parts of a system's run that it makes; each with its test set if that is not the task's own.
 PARTS: Mapping[str, Mapping[str, str | None]] = {
-    "evaluate": {TEST: None, UPSTREAM_AFTER: "upstream"},
+    "evaluate": {TEST: None, **COMPARED},
     "finetune": {TRAINED: None},
 }
 SINGLE = (

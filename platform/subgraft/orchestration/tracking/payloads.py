@@ -20,7 +20,6 @@ from subgraft.orchestration.store.store import Store
 
 # The kind of a system's run under one seed, and the names of its training and test in it.
 SYSTEM, TRAINED, TEST = "system", "finetune", "test"
-UPSTREAM_AFTER = "upstream_after"
 # Prefixes of tags: full fingerprints of a run's own steps, and first digits of the fingerprints of cached steps.
 FINGERPRINT, CACHED = "fingerprint", "found"
 SHORT_LENGTH = 12

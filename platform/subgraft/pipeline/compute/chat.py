@@ -24,7 +24,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.prompts import ChatTemplate, one_line
 from subgraft.pipeline.artifacts import BITS, CHARACTERS, STATISTICS
 from subgraft.pipeline.compute.continuation import continuer
-from subgraft.pipeline.compute.measurements import measure_length, output_counts, search_speed, warm_up, write_texts
+from subgraft.pipeline.compute.outputs import measure_length, output_counts, search_speed, warm_up, write_texts
 from subgraft.pipeline.compute.sourced import overlap, score_figures, scores_to_json, statistics_by_name
 from subgraft.pipeline.stages.evaluation import EvaluateStage
 from subgraft.subwords.vocabulary.spelling import spelling

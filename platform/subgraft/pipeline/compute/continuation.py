@@ -19,7 +19,7 @@ from subgraft.modeling.exporting.ctranslate2 import fast_continuer
 from subgraft.modeling.inference.continue_text import Continuer
 from subgraft.modeling.inference.prompts import ChatTemplate
 from subgraft.pipeline.artifacts import BITS, CHARACTERS, STATISTICS
-from subgraft.pipeline.compute.measurements import measure_length, output_counts, search_speed, warm_up, write_texts
+from subgraft.pipeline.compute.outputs import measure_length, output_counts, search_speed, warm_up, write_texts
 from subgraft.pipeline.stages.evaluation import EvaluateStage
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json

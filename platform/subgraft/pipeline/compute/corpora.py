@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 
 from subgraft.base.errors import UserError
@@ -15,11 +13,8 @@ from subgraft.data.synthetic_pairs import SPLIT, copied_pairs, write_pairs
 from subgraft.data.tasks.question_generation import pairing
 from subgraft.data.text.batches import evenly_spaced_places
 from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.held_out import SeenPairs
 from subgraft.data.text.language_id import Sample, Similarity, Verdict, similarity
-from subgraft.pipeline.artifacts import SEEN
 from subgraft.pipeline.stages.corpora import CopiedStage, CorpusStage, ReversedStage, TextStage
-from subgraft.pipeline.stages.evaluation import SeenPairsStage
 from subgraft.training.context import Context, Json
 from subgraft.training.stage import Inputs, Summary
 
@@ -104,16 +99,3 @@ def import_corpus(stage: CorpusStage, inputs: Inputs, out: Path, context: Contex
     corpus = build(stage.source, stage.languages, stage.cleaning, out, base=stage.base, pairing=paired)
     sizes: dict[str, Json] = {split: corpus.size(split) for split in corpus.splits}
     return {"sizes": sizes, "generated": corpus.generated}
-
-
-def count_seen_pairs(stage: SeenPairsStage, inputs: Inputs, out: Path, context: Context) -> Summary:
-    """Which test pairs occur in the text that a model was trained on.
-
-    Inputs: `corpus`, with the test set, and the training corpora under all other roles.
-    """
-    del context
-    training = (Corpus.open(inputs[role]) for role in sorted(inputs) if role != "corpus")
-    pairs = list(Corpus.open(inputs["corpus"]).pairs("test"))[: stage.test_sentences]
-    seen = asdict(SeenPairs.of(pairs, training))
-    (out / SEEN).write_text(json.dumps(seen) + "\n", encoding="utf-8")
-    return {**seen, "artifacts": [SEEN]}

@@ -17,7 +17,7 @@ from subgraft.evaluation.metrics.document_bleu import document_bleu, join_senten
 from subgraft.evaluation.metrics.speed import speed_of_pass
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.translate_documents import BlockTranslator, ContextTranslator
-from subgraft.pipeline.compute.measurements import (
+from subgraft.pipeline.compute.outputs import (
     Texts,
     measure_length,
     output_counts,

@@ -12,17 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from subgraft.base.errors import UserError
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.calibration import Calibration, inference_calibration
-from subgraft.evaluation.metrics.token_classes import BitsByClass, token_classes
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.translate import Translator
-from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.artifacts import LIKELIHOOD
 from subgraft.pipeline.compute import chat, continuation, documents, sourced, understanding
-from subgraft.pipeline.compute.measurements import (
+from subgraft.pipeline.compute.outputs import (
     Texts,
     measure_length,
     output_counts,
@@ -33,12 +29,9 @@ from subgraft.pipeline.compute.measurements import (
     warm_up,
     write_texts,
 )
-from subgraft.pipeline.stages.evaluation import EvaluateStage, LikelihoodStage
+from subgraft.pipeline.stages.evaluation import EvaluateStage
 from subgraft.subwords.vocabulary.spelling import spelling, spells
-from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context, Json
-from subgraft.training.objectives.compute.translation import reference_nats
-from subgraft.training.setup import device
 from subgraft.training.stage import Inputs, Summary
 
 
@@ -105,34 +98,6 @@ def _translate(
         bundle.decoder.encode_batch(references),
     )
     return [output.text for output in outputs], calibration
-
-
-def measure_likelihood(stage: LikelihoodStage, inputs: Inputs, out: Path, context: Context) -> Summary:
-    """Bits per character of the test references, by how many tokens of each are new.
-
-    Inputs: `model`, `corpus`, the task's `vocabulary`, and `upstream`, the model whose decoder lacks new tokens.
-    """
-    bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
-    upstream = load_tokenizers(inputs["upstream"])["decoder"]
-    downstream = Tokenizer.load(inputs["vocabulary"])
-    classes = token_classes(downstream, upstream, corpus.lines("train", "target"))
-    same = bundle.decoder.fingerprint == downstream.fingerprint
-    own_classes = classes if same else token_classes(bundle.decoder, upstream, corpus.lines("train", "target"))
-    pairs = list(corpus.pairs("test"))[: stage.test_sentences]
-    bundle.model.to(device())  # type: ignore[arg-type]
-    nats = dict(sorted(reference_nats(bundle, pairs, stage.languages, context.progress)))
-    if not nats:
-        raise UserError(f"no test reference fits into the {bundle.max_positions} tokens that the model takes")
-    sums = BitsByClass((bundle.decoder, own_classes), upstream, (downstream, classes))
-    sums.add([pairs[index][1] for index in nats], list(nats.values()))
-    likelihood = sums.result(left_out=len(pairs) - len(nats))
-    record = json.dumps(likelihood.to_json(), ensure_ascii=False, indent=1)
-    (out / LIKELIHOOD).write_text(record + "\n", encoding="utf-8")
-    return {
-        "test_bits_per_character": likelihood.bits_per_character,
-        "references_left_out": likelihood.left_out,
-        "artifacts": [LIKELIHOOD],
-    }
 
 
 # The evaluation of a model by the kind of its objective.

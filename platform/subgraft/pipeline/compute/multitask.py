@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from subgraft.config.experiment.multitask import OWN
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.stages.training import OWN, MultitaskStage
+from subgraft.pipeline.stages.training import MultitaskStage
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
 from subgraft.training.objectives.compute.interface import Request

@@ -6,33 +6,34 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from subgraft.data.text.cleaning import dropped_in_words
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.scores import Score
 from subgraft.evaluation.reporting import records
 from subgraft.evaluation.reporting.continuation import continuation_table, write_continuation_report
+from subgraft.evaluation.reporting.document import Form
 from subgraft.evaluation.reporting.examples import over_segmented_words
 from subgraft.evaluation.reporting.model_use import use_of
 from subgraft.evaluation.reporting.records import ReportData, SystemResult
 from subgraft.evaluation.reporting.report import write_report
 from subgraft.evaluation.reporting.results import terminal_table
-from subgraft.evaluation.reporting.table import MainTable
 from subgraft.evaluation.reporting.understanding import labelled_table, write_labelled_report
 from subgraft.modeling.conditioning.settings import SourceName
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config
 from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.pipeline.artifacts import read_lines, read_record
 from subgraft.pipeline.compute.report_systems import (
     continued_result,
     flatten,
     labelled_result,
-    read_lines,
-    read_record,
     system_result,
 )
-from subgraft.pipeline.stages.evaluation import ReportedSystem, ReportStage
+from subgraft.pipeline.measurements import registry
+from subgraft.pipeline.measurements.documents import DocumentScores
+from subgraft.pipeline.stages.report import ReportedSystem, ReportStage
 from subgraft.subwords.vocabulary.lost_text import LostText
 from subgraft.subwords.vocabulary.spelling import Spelling
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -42,16 +43,25 @@ from subgraft.training.stage import Inputs, Summary
 
 def run(stage: ReportStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
-    collect_data, write, table = _FORMS[stage.objective.kind]
+    form, collect_data = _FORMS[stage.objective.kind]
     data = collect_data(stage, inputs)
-    write(data, out)
-    table(data).write(out)
+    measured = registry.measured(data, form)
+    if form == "labels":
+        write_labelled_report(data, out, measured)
+        table = labelled_table(data)
+    elif form == "continuation":
+        write_continuation_report(data, out, measured)
+        table = continuation_table(data)
+    else:
+        write_report(data, out, measured)
+        table = terminal_table(data, measured.columns)
+    table.write(out)
     return {"systems": len(data.systems), "artifacts": ["report.html", "report.md"]}
 
 
 def collect_any(stage: ReportStage, inputs: Inputs) -> ReportData:
     """The data of the report on any task."""
-    return _FORMS[stage.objective.kind].collect(stage, inputs)
+    return _FORMS[stage.objective.kind][1](stage, inputs)
 
 
 def collect(stage: ReportStage, inputs: Inputs) -> ReportData:
@@ -104,7 +114,7 @@ def _collect(
         over_segmented=over_segmented_words(references, upstream, downstream, languages.target),
         baseline=stage.baseline,
         systems=systems,
-        stages=tuple(_stage_seconds(stage, inputs)),
+        stages=tuple(_stage_seconds(inputs)),
         provenance=records.Provenance(
             {key: str(value) for key, value in sorted(flatten(stage.settings).items())},
             provenance["versions"],
@@ -121,6 +131,7 @@ def _collect(
         bootstrap_samples=stage.bootstrap_samples,
         select=stage.select,
         text=_text(inputs["text"]) if "text" in inputs else (),
+        unit="documents" if any(system.measured(DocumentScores) for system in systems) else "sentences",
     )
 
 
@@ -179,15 +190,10 @@ def _spelled_text(record: Mapping[str, Any]) -> records.SpelledText:
     return records.SpelledText(record["role"], record["side"], record["split"], counts, scores)
 
 
-def _stage_seconds(stage: ReportStage, inputs: Inputs) -> list[records.StageSeconds]:
+def _stage_seconds(inputs: Inputs) -> list[records.StageSeconds]:
     """Seconds of every step among the inputs, each once however many systems share it."""
-    owners = {key: (system.name, system.seed) for system in stage.systems for key in system.inputs.own}
-    seconds: dict[Path, records.StageSeconds] = {}
-    for key, path in inputs.items():
-        record = read_record(path)
-        system, seed = owners.get(key, (None, None))
-        seconds.setdefault(path, records.StageSeconds(record["stage"], record["seconds"], system, seed))
-    return list(seconds.values())
+    by_path = {path: read_record(path) for path in inputs.values()}
+    return [records.StageSeconds(record["stage"], record["seconds"]) for record in by_path.values()]
 
 
 def _commands(name: str, pair: str, systems: Sequence[SystemResult], *, predicts: bool) -> tuple[records.Command, ...]:
@@ -213,23 +219,14 @@ def collect_labelled(stage: ReportStage, inputs: Inputs) -> ReportData:
     return _collect(stage, inputs, labelled_result, "sources.txt")
 
 
-class _Form(NamedTuple):
-    """The report's form for one kind of objective."""
-
-    collect: Callable[[ReportStage, Inputs], ReportData]
-    write: Callable[[ReportData, Path], None]
-    table: Callable[[ReportData], MainTable]
-
-
-_LABELLED = _Form(collect_labelled, write_labelled_report, labelled_table)
-_WRITTEN = _Form(_collect_written, write_continuation_report, continuation_table)
-_FORMS: Mapping[str, _Form] = {
-    "translation": _Form(collect, write_report, terminal_table),
-    "chat": _Form(_collect_answered, write_continuation_report, continuation_table),
-    "causal": _Form(collect_continued, write_continuation_report, continuation_table),
-    "labelled": _LABELLED,
-    "labelled-pairs": _LABELLED,
-    "conditioned": _WRITTEN,
-    "conditioned-on-text": _WRITTEN,
-    "conditioned-on-features": _WRITTEN,
+# The form of the report, and what collects its data, by the kind of objective.
+_FORMS: Mapping[str, tuple[Form, Callable[[ReportStage, Inputs], ReportData]]] = {
+    "translation": ("translation", collect),
+    "chat": ("continuation", _collect_answered),
+    "causal": ("continuation", collect_continued),
+    "labelled": ("labels", collect_labelled),
+    "labelled-pairs": ("labels", collect_labelled),
+    "conditioned": ("continuation", _collect_written),
+    "conditioned-on-text": ("continuation", _collect_written),
+    "conditioned-on-features": ("continuation", _collect_written),
 }

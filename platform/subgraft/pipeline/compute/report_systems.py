@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +12,20 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from subgraft.evaluation.metrics.bits_per_character import LEFT_OUT
-from subgraft.evaluation.metrics.calibration import Bin
 from subgraft.evaluation.metrics.parameter_drift import FEED_FORWARD
-from subgraft.evaluation.metrics.scores import Score, corpus_scores
-from subgraft.evaluation.metrics.sentence_statistics import FloatArray
-from subgraft.evaluation.metrics.token_classes import Likelihood
-from subgraft.evaluation.metrics.untranslated import copying
+from subgraft.evaluation.metrics.scores import Score
 from subgraft.evaluation.reporting.records import (
     Bill,
     CurvePoint,
-    DirectionResult,
-    DocumentScores,
-    Forgetting,
-    Intrinsic,
     SystemResult,
     TransferSummary,
 )
 from subgraft.modeling.families import vocabulary_sizes
 from subgraft.modeling.hub import read_config
-from subgraft.pipeline.artifacts import BITS, CHARACTERS, CONFIDENCE, LIKELIHOOD, QUALITY, SEEN, SPELLED, STATISTICS
-from subgraft.pipeline.stages.evaluation import ReportedSystem
+from subgraft.pipeline.artifacts import CONFIDENCE, SPELLED, STATISTICS, line_bits, read_lines, read_record
+from subgraft.pipeline.measurements import registry
+from subgraft.pipeline.measurements.measurement import Sources
+from subgraft.pipeline.stages.report import ReportedSystem
 from subgraft.training.progress import CURVE, selected_weights
 from subgraft.training.stage import Inputs
 
@@ -41,45 +34,16 @@ _BILLED_KEYS = ("training_seconds", "translation_seconds")
 
 def system_result(system: ReportedSystem, inputs: Inputs) -> SystemResult:
     """Read the result of a system; `inputs` are the report's, by the keys that the system names."""
-    keys, evaluated = system.inputs, inputs[system.inputs.evaluate]
+    evaluated = inputs[system.inputs.evaluate]
     evaluation, statistics = _evaluation(evaluated), load_file(evaluated / STATISTICS)
     return SystemResult(
         **_common_fields(system, inputs, evaluation),
         hypotheses=read_lines(evaluated / "hypotheses.txt"),
         scores={metric: Score(**score) for metric, score in evaluation["scores"].items()},
         statistics={metric: counts for metric, counts in statistics.items() if metric != SPELLED},
-        inference_ece=evaluation["calibration"] and evaluation["calibration"]["error"],
-        bins=tuple(Bin(**bin_record) for bin_record in (evaluation["calibration"] or {"bins": ()})["bins"]),
-        forgetting=_forgetting(
-            _optional_input(keys.upstream_before, inputs), _optional_input(keys.upstream_after, inputs)
-        ),
-        likelihood=_likelihood(_optional_input(keys.likelihood, inputs)),
         spelled=statistics[SPELLED],
-        directions={name: _direction(name, system, inputs) for name in keys.directions},
         trained_on=system.trained_on,
-        documents=_documents(evaluation.get("documents")),
         output_language=evaluation.get("output_language", {}),
-    )
-
-
-def _direction(name: str, system: ReportedSystem, inputs: Inputs) -> DirectionResult:
-    evaluated, keys = inputs[system.inputs.directions[name]], system.inputs
-    evaluation, statistics = _evaluation(evaluated), load_file(evaluated / STATISTICS)
-    language = read_record(evaluated)["recipe"]["languages"]["target"]
-    sources, references, outputs = (
-        read_lines(evaluated / f"{kind}.txt") for kind in ("sources", "references", "hypotheses")
-    )
-    return DirectionResult(
-        {metric: Score(**score) for metric, score in evaluation["scores"].items()},
-        {metric: counts for metric, counts in statistics.items() if metric != SPELLED},
-        {
-            str(metric): score
-            for metric, score in corpus_scores(sources, references, language, ["BLEU", "chrF"]).items()
-        },
-        name in system.zero_shot,
-        copying=copying(sources, outputs, language),
-        output_language=evaluation.get("output_language", {}),
-        **json.loads((inputs[keys.seen[name]] / SEEN).read_text(encoding="utf-8")),
     )
 
 
@@ -93,19 +57,9 @@ def continued_result(system: ReportedSystem, inputs: Inputs) -> SystemResult:
         hypotheses=(),
         scores=scores,
         statistics={name: counts for name, counts in statistics.items() if name in scores},
-        line_bits=_line_bits(evaluated),
-        upstream_bits=_line_bits(_optional_input(system.inputs.upstream_after, inputs)),
-        upstream_bits_before=_line_bits(_optional_input(system.inputs.upstream_before, inputs)),
+        line_bits=line_bits(evaluated),
         continuations=read_lines(evaluated / "continuations.txt"),
     )
-
-
-def _line_bits(evaluated: Path | None) -> FloatArray | None:
-    """Each line's bits and their characters [n, 2]."""
-    if evaluated is None:
-        return None
-    statistics = load_file(evaluated / STATISTICS)
-    return np.stack([statistics[BITS], statistics[CHARACTERS]], axis=1)
 
 
 def labelled_result(system: ReportedSystem, inputs: Inputs) -> SystemResult:
@@ -113,14 +67,12 @@ def labelled_result(system: ReportedSystem, inputs: Inputs) -> SystemResult:
     evaluated = inputs[system.inputs.evaluate]
     evaluation, statistics = _evaluation(evaluated), load_file(evaluated / STATISTICS)
     scores = {name: Score(**score) for name, score in evaluation["scores"].items()}
-    calibration, confusion = evaluation["calibration"], evaluation["confusion"]
+    confusion = evaluation["confusion"]
     return SystemResult(
         **_common_fields(system, inputs, evaluation),
         hypotheses=read_lines(evaluated / "hypotheses.txt"),
         scores=scores,
         statistics={name: statistics[name] for name in scores},
-        inference_ece=calibration and calibration["error"],
-        bins=tuple(Bin(**bin_record) for bin_record in (calibration or {"bins": ()})["bins"]),
         labels=tuple(confusion["labels"]) if confusion else (),
         confusion=np.array(confusion["counts"]) if confusion else None,
         confidence=statistics.get(CONFIDENCE),
@@ -159,8 +111,17 @@ def _common_fields(system: ReportedSystem, inputs: Inputs, evaluation: Mapping[s
         "vocabulary_size": vocabulary_sizes(read_config(finetuned))["decoder"],
         "generator_steps": design.generator_steps,
         "pretraining_step": design.pretraining_step,
-        "intrinsic": _intrinsic(_optional_input(keys.intrinsic, inputs)),
+        "measurements": registry.records(_sources(system, inputs)),
     }
+
+
+def _sources(system: ReportedSystem, inputs: Inputs) -> Sources:
+    """The directories from which measurements read their records."""
+    keys = system.inputs
+    steps, directions, seen = (
+        {name: inputs[key] for name, key in each.items()} for each in (keys.measured, keys.directions, keys.seen)
+    )
+    return Sources(inputs[keys.evaluate], steps, directions, seen, system.zero_shot)
 
 
 def _bill(system: ReportedSystem, inputs: Inputs) -> Bill:
@@ -176,39 +137,6 @@ def _bill(system: ReportedSystem, inputs: Inputs) -> Bill:
 
 def _optional_input(key: str | None, inputs: Inputs) -> Path | None:
     return None if key is None else inputs[key]
-
-
-def _documents(scored: Mapping[str, Any] | None) -> DocumentScores | None:
-    if scored is None:
-        return None
-    by_sentence = Score(**scored["s-BLEU"]) if scored["s-BLEU"] else None
-    return DocumentScores(scored["count"], scored["differing"], Score(**scored["d-BLEU"]), by_sentence)
-
-
-def _forgetting(before: Path | None, after: Path | None) -> Forgetting | None:
-    if after is None:
-        return None
-    scores = [_bleu(directory) for directory in (after, before) if directory]
-    return Forgetting(*scores[0], *(scores[1] if before else ()))
-
-
-def _bleu(evaluated: Path) -> tuple[Score, FloatArray]:
-    evaluation = json.loads((evaluated / "evaluation.json").read_text())
-    return Score(**evaluation["scores"]["BLEU"]), load_file(evaluated / STATISTICS)["BLEU"]
-
-
-def _intrinsic(directory: Path | None) -> dict[str, Intrinsic]:
-    if directory is None:
-        return {}
-    qualities = json.loads((directory / QUALITY).read_text())
-    names = [field.name for field in fields(Intrinsic)]
-    return {side: Intrinsic(**{name: quality[name] for name in names}) for side, quality in qualities.items()}
-
-
-def _likelihood(directory: Path | None) -> Likelihood | None:
-    if directory is None:
-        return None
-    return Likelihood.from_json(json.loads((directory / LIKELIHOOD).read_text(encoding="utf-8")))
 
 
 def _transfer(directory: Path | None) -> TransferSummary | None:
@@ -246,15 +174,6 @@ def _billed_seconds(directory: Path) -> float:
     record = read_record(directory)
     trained = (value for key, value in flatten(record["summary"]).items() if key.endswith(_BILLED_KEYS))
     return max(float(record["seconds"]), float(sum(trained)))
-
-
-def read_record(directory: Path) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads((directory / "record.json").read_text(encoding="utf-8"))
-    return record
-
-
-def read_lines(path: Path) -> tuple[str, ...]:
-    return tuple(path.read_text(encoding="utf-8").split("\n")[:-1])
 
 
 def flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

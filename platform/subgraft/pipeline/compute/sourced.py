@@ -28,7 +28,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.sources import Sourced
 from subgraft.modeling.inference.write_text import Writer, written_for
 from subgraft.pipeline.artifacts import BITS, CHARACTERS, STATISTICS
-from subgraft.pipeline.compute.measurements import measure_length, write_texts
+from subgraft.pipeline.compute.outputs import measure_length, write_texts
 from subgraft.pipeline.stages.evaluation import EvaluateStage
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json

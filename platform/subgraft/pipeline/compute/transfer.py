@@ -1,4 +1,4 @@
-"""PretrainedModel and Vocabulary → TransferredModel: new embeddings, all else unchanged; their intrinsic quality.
+"""PretrainedModel and Vocabulary → TransferredModel: new embeddings, all else unchanged.
 
 Some are computed from static embeddings, which are trained before.
 """
@@ -18,15 +18,13 @@ from subgraft.data.text.corpus import Corpus, training_lines
 from subgraft.embeddings.initialisers.donor_model import load_donor
 from subgraft.embeddings.initialisers.new_rows import MixingMatrix, save_matrices
 from subgraft.embeddings.initialisers.static_embeddings import RECORD, train_static
-from subgraft.embeddings.transplanting.intrinsic import measure
-from subgraft.embeddings.transplanting.transplant import Method, TransplantReport, initialised_sides, transplant
+from subgraft.embeddings.transplanting.transplant import Method, TransplantReport, transplant
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.artifacts import QUALITY, further_corpora
-from subgraft.pipeline.stages.evaluation import IntrinsicStage
+from subgraft.pipeline.artifacts import further_corpora
 from subgraft.pipeline.stages.models import MethodStage, TransferStage
 from subgraft.pipeline.stages.vocabularies import StaticEmbeddingsStage
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.context import Context, Json
+from subgraft.training.context import Context
 from subgraft.training.stage import Inputs, Summary
 
 
@@ -40,20 +38,6 @@ def train_static_embeddings(stage: StaticEmbeddingsStage, inputs: Inputs, out: P
     embeddings.save(out)
     known = int(embeddings.known.sum())
     return {"algorithm": stage.algorithm, "tokens": len(tokenizer), "known": known, "artifacts": [RECORD]}
-
-
-def measure_intrinsic(stage: IntrinsicStage, inputs: Inputs, out: Path, context: Context) -> Summary:
-    del context
-    bundle = Bundle.load(inputs["model"])
-    method = method_of(stage, inputs)
-    sample = stage.sample
-    qualities: dict[str, Json] = {}
-    targets = {side: Tokenizer.load(inputs[f"vocabulary/{side}"]) for side in stage.sides}
-    for side in initialised_sides(bundle.model, targets):
-        source, target = bundle.tokenizers[side], targets[side]
-        qualities[side] = asdict(measure(bundle.model, side, source, target, method, sample.tokens, sample.seed))
-    (out / QUALITY).write_text(json.dumps(qualities, indent=1) + "\n")
-    return {**qualities, "artifacts": [QUALITY]}
 
 
 REPORT = "transfer.json"

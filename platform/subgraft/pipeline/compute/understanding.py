@@ -19,7 +19,7 @@ from subgraft.evaluation.metrics.classes import class_calibration, confusion
 from subgraft.evaluation.metrics.speed import measure_speed
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.artifacts import CONFIDENCE, STATISTICS
-from subgraft.pipeline.compute.measurements import write_texts
+from subgraft.pipeline.compute.outputs import write_texts
 from subgraft.pipeline.stages.evaluation import EvaluateStage
 from subgraft.training.context import Context, Json
 from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from subgraft.embeddings.methods.network import ImportedNetworkStage
 from subgraft.embeddings.methods.registry import METHODS
+from subgraft.pipeline.measurements.registry import ENTRIES
 from subgraft.pipeline.stages.allocations import (
     AllocationReportStage,
     AllocationStage,
@@ -12,13 +13,7 @@ from subgraft.pipeline.stages.allocations import (
     JointVocabularyStage,
 )
 from subgraft.pipeline.stages.corpora import BackTranslatedStage, CopiedStage, CorpusStage, ReversedStage, TextStage
-from subgraft.pipeline.stages.evaluation import (
-    EvaluateStage,
-    IntrinsicStage,
-    LikelihoodStage,
-    ReportStage,
-    SeenPairsStage,
-)
+from subgraft.pipeline.stages.evaluation import EvaluateStage
 from subgraft.pipeline.stages.models import (
     AssembleStage,
     BuildStage,
@@ -30,6 +25,7 @@ from subgraft.pipeline.stages.models import (
     SourceEncoderStage,
     TransferStage,
 )
+from subgraft.pipeline.stages.report import ReportStage
 from subgraft.pipeline.stages.training import (
     EmbeddingWarmupStage,
     FinetuneStage,
@@ -69,13 +65,11 @@ STAGES: tuple[type[Stage], ...] = (
     SourceEncoderStage,
     ContextStage,
     ConditionStage,
-    IntrinsicStage,
     MultitaskStage,
     FinetuneStage,
     UnsupervisedStage,
     EvaluateStage,
-    LikelihoodStage,
-    SeenPairsStage,
+    *(measurement.stage for measurement in ENTRIES if measurement.stage),
     ImportedVocabularyStage,
     EntityStage,
     CurveStage,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import Field
 
 from subgraft.config.corpora import Languages
+from subgraft.config.experiment.multitask import OWN
 from subgraft.config.models import ModelSettings
 from subgraft.config.settings_base import Settings, SideName
 from subgraft.config.training import FinetuneSettings, PretrainSettings
@@ -23,13 +24,6 @@ if TYPE_CHECKING:
     from subgraft.modeling.families import Config
     from subgraft.training.context import Context
     from subgraft.training.stage import KnownInputs
-
-# The experiment's own task among those that are learnt together.
-OWN = "own"
-
-
-# The experiment's own task among those that are learnt together.
-OWN = "own"
 
 
 class PretrainStage(TrainedStage):

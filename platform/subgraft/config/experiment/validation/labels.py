@@ -6,11 +6,10 @@ Each raises ValueError with the setting to change.
 from __future__ import annotations
 
 from subgraft.config.experiment.comparison import Comparison
-from subgraft.config.experiment.multitask import FurtherTask
+from subgraft.config.experiment.multitask import OWN, FurtherTask
 from subgraft.config.experiment.systems import System
 from subgraft.data.tasks.registry import LABELLED_TASKS
 from subgraft.embeddings.methods.registry import method_spec
-from subgraft.pipeline.stages.training import OWN
 from subgraft.training.objectives.labelled import LabelSettings
 from subgraft.training.objectives.registry import CONTINUING_KINDS
 

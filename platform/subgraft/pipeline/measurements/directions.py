@@ -1,21 +1,36 @@
-"""The section of a report on directions: scores of every system on each, what training saw of it, and their matrix."""
+"""Directions: scores of every system on each, what training saw of its test pairs, and their matrix."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from statistics import fmean
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from safetensors.numpy import load_file
 
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.held_out import SeenPairs
+from subgraft.evaluation.metrics.scores import Score, corpus_scores
+from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.evaluation.metrics.significance import estimate
+from subgraft.evaluation.metrics.untranslated import Copying, copying
 from subgraft.evaluation.reporting import drawing
 from subgraft.evaluation.reporting.copies import IDENTIFICATION_NOTE, in_target, mean_shares
 from subgraft.evaluation.reporting.document import Block, Figure, Section
 from subgraft.evaluation.reporting.numbers import MISSING, count, fixed, interval, percent
-from subgraft.evaluation.reporting.records import DirectionResult, ReportData
+from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.results import MAIN_METRICS
 from subgraft.evaluation.reporting.table import Span, Table, Text, table, text
+from subgraft.pipeline.artifacts import SEEN, SPELLED, STATISTICS, read_lines, read_record
+from subgraft.pipeline.measurements.measurement import MeasurementSpec, Sources
+from subgraft.training.stage import Inputs, Stage, Summary
+
+if TYPE_CHECKING:
+    from subgraft.training.context import Context
 
 COPIED_SOURCE = "source copied"
 _TABLE_NOTE = (
@@ -26,6 +41,82 @@ _ZERO_SHOT = (
     "zero-shot: no step behind the system was trained on pairs of the two languages, in either direction. The "
     "training data of a published checkpoint is unknown here."
 )
+
+
+class SeenPairsStage(Stage):
+    """How many test pairs of the input `corpus` occur in the other inputs, among the first `test_sentences` or all."""
+
+    stage_name: ClassVar[str] = "seen-pairs"
+    revision: ClassVar[int] = 1
+
+    test_sentences: int | None = None
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        del context
+        training = (Corpus.open(inputs[role]) for role in sorted(inputs) if role != "corpus")
+        pairs = list(Corpus.open(inputs["corpus"]).pairs("test"))[: self.test_sentences]
+        seen = asdict(SeenPairs.of(pairs, training))
+        (out / SEEN).write_text(json.dumps(seen) + "\n", encoding="utf-8")
+        return {**seen, "artifacts": [SEEN]}
+
+
+@dataclass(frozen=True)
+class DirectionResult:
+    """A system under one seed on the test set of a direction.
+
+    scores, statistics: as those of `SystemResult`.  copied: the scores of the untranslated sources.
+    zero_shot: whether no step behind the system was trained on pairs of the two languages.
+    copying: copies of sources among the outputs.  output_language: the share of outputs in each language; empty if it
+    is not known.
+    sentences, pairs, sources, targets: of the test set, and how many of them training text has
+    (`data.text.held_out`).
+    """
+
+    scores: Mapping[str, Score]
+    statistics: Mapping[str, FloatArray] = field(compare=False, repr=False)
+    copied: Mapping[str, Score]
+    zero_shot: bool
+    sentences: int
+    pairs: int
+    sources: int
+    targets: int
+    copying: Copying
+    output_language: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Directions:
+    """The results of a system under one seed on each direction, by its name."""
+
+    results: Mapping[str, DirectionResult]
+
+
+def _read(sources: Sources) -> Directions | None:
+    results = {
+        name: _result(evaluated, sources.seen[name], zero_shot=name in sources.zero_shot)
+        for name, evaluated in sources.directions.items()
+    }
+    return Directions(results) if results else None
+
+
+def _result(evaluated: Path, seen: Path, *, zero_shot: bool) -> DirectionResult:
+    evaluation = json.loads((evaluated / "evaluation.json").read_text())
+    language = read_record(evaluated)["recipe"]["languages"]["target"]
+    sources, references, outputs = (
+        read_lines(evaluated / f"{kind}.txt") for kind in ("sources", "references", "hypotheses")
+    )
+    return DirectionResult(
+        {metric: Score(**score) for metric, score in evaluation["scores"].items()},
+        {metric: counts for metric, counts in load_file(evaluated / STATISTICS).items() if metric != SPELLED},
+        {
+            str(metric): score
+            for metric, score in corpus_scores(sources, references, language, ["BLEU", "chrF"]).items()
+        },
+        zero_shot,
+        copying=copying(sources, outputs, language),
+        output_language=evaluation.get("output_language", {}),
+        **json.loads((seen / SEEN).read_text(encoding="utf-8")),
+    )
 
 
 def directions(data: ReportData) -> list[Section]:
@@ -44,7 +135,8 @@ def directions(data: ReportData) -> list[Section]:
 
 def tested_directions(data: ReportData) -> list[str]:
     """The directions that systems were tested on, in order."""
-    return list(dict.fromkeys(name for system in data.systems for name in system.directions))
+    measured = (system.measured(Directions) for system in data.systems)
+    return list(dict.fromkeys(name for each in measured if each is not None for name in each.results))
 
 
 def matrix_rows(data: ReportData, metric: str = MAIN_METRICS[0]) -> list[MatrixRow]:
@@ -66,7 +158,8 @@ def mean_score(data: ReportData, system: str, direction: str, metric: str) -> fl
 
 
 def _results(data: ReportData, system: str, direction: str) -> list[DirectionResult]:
-    return [result.directions[direction] for result in data.results(system) if direction in result.directions]
+    by_seed = data.measured(Directions).get(system, ())
+    return [each.results[direction] for each in by_seed if direction in each.results]
 
 
 def _score_table(data: ReportData, names: Sequence[str], metric: str) -> Table:
@@ -96,8 +189,8 @@ def _cell(data: ReportData, system: str, direction: str, metric: str, trained: b
 
 
 def _copied_score(data: ReportData, direction: str, metric: str) -> float | None:
-    results = [result.directions[direction] for result in data.systems if direction in result.directions]
-    return results[0].copied[metric].value if results else None
+    results = (result for system in data.system_names for result in _results(data, system, direction))
+    return next((result.copied[metric].value for result in results), None)
 
 
 def _language_table(data: ReportData, names: Sequence[str]) -> Table:
@@ -212,3 +305,6 @@ def _frame(panel: object, column: int, row: int) -> None:
 
     assert isinstance(panel, Axes)
     panel.add_patch(Rectangle((column - 0.46, row - 0.44), 0.92, 0.88, fill=False, edgecolor="#D55E00", linewidth=1.6))
+
+
+DIRECTIONS = MeasurementSpec(stage=SeenPairsStage, read=_read, after_results={"translation": directions})

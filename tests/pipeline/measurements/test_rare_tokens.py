@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from subgraft.evaluation.metrics.token_classes import Bits, Likelihood
 from subgraft.evaluation.reporting.document import Figure
-from subgraft.evaluation.reporting.rare_tokens import rare_tokens
 from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.table import Table, text_markdown
+from subgraft.pipeline.measurements.likelihood import rare_tokens
 
 
 def measured(data: ReportData, left_out: int = 0) -> ReportData:
@@ -25,9 +25,8 @@ def measured(data: ReportData, left_out: int = 0) -> ReportData:
         tokens = {"seen": Bits(90, 502, 0, 900.0)} if is_baseline else {"1–2": Bits(20, 100, 6, bits)}
         return Likelihood(240, left_out if is_baseline else 0, 502, 1004.0, 100.0, tokens, stretches)
 
-    return replace(
-        data, systems=tuple(replace(system, likelihood=likelihood(system.name, system.seed)) for system in data.systems)
-    )
+    systems = (replace(each, measurements=(likelihood(each.name, each.seed),)) for each in data.systems)
+    return replace(data, systems=tuple(systems))
 
 
 def test_rates_by_class(report_data: ReportData) -> None:

@@ -6,9 +6,7 @@ import random
 import re
 from dataclasses import replace
 
-import pytest
-
-from subgraft.evaluation.metrics.calibration import Bin
+from subgraft.evaluation.metrics.calibration import Bin, Calibration
 from subgraft.evaluation.metrics.scores import METRICS
 from subgraft.evaluation.metrics.sentence_statistics import corpus_score, sentence_statistics
 from subgraft.evaluation.reporting.records import (
@@ -16,8 +14,6 @@ from subgraft.evaluation.reporting.records import (
     Command,
     CorpusFacts,
     CurvePoint,
-    Forgetting,
-    Intrinsic,
     Provenance,
     ReportData,
     SegmentationExample,
@@ -27,6 +23,8 @@ from subgraft.evaluation.reporting.records import (
     TransferSummary,
     VocabularyFacts,
 )
+from subgraft.pipeline.measurements.forgetting import Forgetting
+from subgraft.pipeline.measurements.intrinsic import Intrinsic, IntrinsicQuality
 
 HARD = {
     "Mietvertrag": ("▁Mi", "et", "ver", "trag"),
@@ -127,7 +125,7 @@ def _system(
         sentences_per_second=speed + generator.uniform(-0.3, 0.3),
         parameters=7_412_000 if upstream else 6_900_512,
         bill=Bill(183.4, 95.2 if name == "PATT+KD" else 0.0, 88.0 + generator.uniform(-4, 4)),
-        inference_ece=wrong + generator.uniform(0, 0.02),
+        measurements=(Calibration(wrong + generator.uniform(0, 0.02), 0.5, 0.5, 0, ()),),
         transfer=None if upstream else TransferSummary(name.lower(), ("decoder",), 1210, 1786, {"bytes": 2, "mean": 0}),
     )
 
@@ -158,13 +156,13 @@ def _stages() -> tuple[StageSeconds, ...]:
         StageSeconds("vocabulary", 2.4),
         StageSeconds("vocabulary", 1.9, cached=True),
         StageSeconds("pretrain", 183.4),
-        StageSeconds("generator", 95.2, "PATT+KD"),
+        StageSeconds("generator", 95.2),
     ]
     systems = [(name, seed) for name in SYSTEMS for seed in (1, 2)]
     return (
         *shared,
-        *(StageSeconds("finetune", 88.0, name, seed) for name, seed in systems),
-        *(StageSeconds("evaluate", 21.0, name, seed) for name, seed in systems),
+        *(StageSeconds("finetune", 88.0) for _ in systems),
+        *(StageSeconds("evaluate", 21.0) for _ in systems),
     )
 
 
@@ -199,32 +197,22 @@ def _measured(system: SystemResult, upstream: bool, before: SystemResult) -> Sys
     bins = tuple(Bin(0.05 * i, 0.05 * i + 0.05, count, low, right) for i, (low, right, count) in enumerate(sure))
     noise = system.name.startswith(("random", "cbow"))
     cosine = draws.gauss(0.0 if noise else 0.5, 0.02)
-    quality = Intrinsic(200, cosine, cosine, 0.01 if noise else cosine / 2, 0.0 if noise else 0.2, abs(cosine))
+    quality = IntrinsicQuality(200, cosine, cosine, 0.01 if noise else cosine / 2, 0.0 if noise else 0.2, abs(cosine))
     pretrained = system.name != "single-run"
     return replace(
         system,
         family=re.sub(r"-(\d+k?)$", "", system.name),
         vocabulary_size=SIZES.get(system.name, 8000),
         generator_steps=STEPS.get(system.name),
-        bins=bins,
-        forgetting=Forgetting(
-            system.scores["BLEU"],
-            system.statistics["BLEU"],
-            before.scores["BLEU"] if pretrained else None,
-            before.statistics["BLEU"] if pretrained else None,
+        measurements=(
+            replace(system.measured(Calibration), bins=bins),  # type: ignore[type-var]
+            Forgetting(
+                system.scores["BLEU"],
+                system.statistics["BLEU"],
+                before.scores["BLEU"] if pretrained else None,
+                before.statistics["BLEU"] if pretrained else None,
+            ),
+            *([] if upstream or not pretrained else [Intrinsic({"decoder": quality})]),
         ),
-        intrinsic={} if upstream or not pretrained else {"decoder": quality},
         transfer=None if upstream or not pretrained else system.transfer,
     )
-
-
-@pytest.fixture(scope="session")
-def wide_data() -> ReportData:
-    """The comparison of `make_wide_data`."""
-    return make_wide_data()
-
-
-@pytest.fixture(scope="session")
-def report_data() -> ReportData:
-    """The comparison of `make_report_data`."""
-    return make_report_data()

@@ -8,8 +8,10 @@ to six vectors.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
+from pathlib import Path
 from random import Random
 from statistics import fmean, median
 
@@ -23,10 +25,15 @@ from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.generator import check_origin, origin_of
 from subgraft.embeddings.initialisers.new_rows import NewRows
 from subgraft.embeddings.methods.registry import method_spec
-from subgraft.embeddings.transplanting.transplant import Method
+from subgraft.embeddings.transplanting.transplant import Method, initialised_sides
+from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import Side, side
+from subgraft.pipeline.compute.transfer import method_of
+from subgraft.pipeline.measurements.intrinsic import QUALITY, IntrinsicQuality, IntrinsicStage
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.context import Json
+from subgraft.training.stage import Inputs, Summary
 
 # At most one in this many qualifying tokens is held out, because otherwise the remaining vocabulary would differ too
 # much.
@@ -35,27 +42,16 @@ SHORTEST = 2  # characters
 _BLOCK = 512  # tokens at a time
 
 
-@dataclass(frozen=True)
-class IntrinsicQuality:
-    """The results for one side's held-out tokens, measured on input embeddings.
-
-    Attributes:
-        tokens: number of held-out tokens.
-        cosine: mean cosine of the initialised row and the true one.
-        median_cosine: median of the same.
-        reciprocal_rank: mean of 1 / rank of the true row among all upstream rows, by cosine with the initialised one.
-        hits_at_1: share of true rows of rank 1.
-        hits_at_10: share of true rows of rank 10 or better.
-        fallbacks: number of held-out tokens that were initialised by a fallback, by its name.
-    """
-
-    tokens: int
-    cosine: float
-    median_cosine: float
-    reciprocal_rank: float
-    hits_at_1: float
-    hits_at_10: float
-    fallbacks: dict[str, int]
+def run(stage: IntrinsicStage, inputs: Inputs, out: Path) -> Summary:
+    """The quality of the stage's method, on a sample of each side whose rows it makes."""
+    bundle, method, sample = Bundle.load(inputs["model"]), method_of(stage, inputs), stage.sample
+    targets = {side: Tokenizer.load(inputs[f"vocabulary/{side}"]) for side in stage.sides}
+    qualities: dict[str, Json] = {}
+    for name in initialised_sides(bundle.model, targets):
+        source, target = bundle.tokenizers[name], targets[name]
+        qualities[name] = asdict(measure(bundle.model, name, source, target, method, sample.tokens, sample.seed))
+    (out / QUALITY).write_text(json.dumps(qualities, indent=1) + "\n")
+    return {**qualities, "artifacts": [QUALITY]}
 
 
 def measure(

@@ -7,7 +7,7 @@ import io
 import numpy as np
 from PIL import Image
 
-from subgraft.evaluation.reporting.directions import MatrixRow, plot_transfer_matrix
+from subgraft.pipeline.measurements.directions import MatrixRow, plot_transfer_matrix
 
 TESTED = ["de-en", "fr-en"]
 ROWS = [MatrixRow("on-german", ("de-en",), (40.0, 0.5)), MatrixRow("on-french", ("fr-en",), (1.0, None))]

@@ -15,9 +15,9 @@ from subgraft.embeddings.generators.network import Network, NetworkShape, save_n
 from subgraft.embeddings.initialisers.donor_model import Donor, DonorSide
 from subgraft.embeddings.initialisers.static_embeddings import train_static
 from subgraft.embeddings.methods.registry import METHODS
-from subgraft.embeddings.transplanting.intrinsic import _cosines_and_ranks, held_out, measure, reinitialise
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.sides import side
+from subgraft.pipeline.compute.intrinsic import _cosines_and_ranks, held_out, measure, reinitialise
 from toys import fitted_tokenizer, german, german_tokenizer, marian, mbart, multilingual_tokenizer
 
 SOURCE, TARGET = multilingual_tokenizer(), fitted_tokenizer()
