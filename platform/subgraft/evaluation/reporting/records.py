@@ -296,7 +296,7 @@ class ReportData:
     bootstrap_seed: int = 1
     select: SelectName = "bleu"
     text: tuple[TextFacts, ...] = ()
-    prompts: str = "the first halves of test lines"
+    prompts: str = ""
     unit: str = "sentences"
 
     @property

@@ -23,7 +23,7 @@ from subgraft.experiments.session import Session
 from subgraft.modeling.heads import require_head_class
 from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.compute.report import collect_labelled
+from subgraft.pipeline.compute.report import collect
 from subgraft.subwords.vocabulary.learn import kind_like
 from subgraft.training.understanding.registry import TASK_CLASSES
 
@@ -82,7 +82,7 @@ class LabelOutcome(Outcome):
     @classmethod
     def read(cls, pipeline: Pipeline, store: Store) -> Self:
         report = pipeline.report
-        data = collect_labelled(report.stage, {role: store.path(step) for role, step in report.inputs.items()})
+        data = collect(report.stage, {role: store.path(step) for role, step in report.inputs.items()})
         main = metric_names(data)[0]
         by_system = summarise_metric(data, main)
         tokens = {name: fmean(result.tokens_per_sentence for result in data.results(name)) for name in by_system}

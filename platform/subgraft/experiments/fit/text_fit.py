@@ -45,7 +45,7 @@ from subgraft.experiments.steps.inputs import checkpoint_digest
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.compute.report import collect_any
+from subgraft.pipeline.compute.report import collect
 from subgraft.pipeline.measurements.forgetting import summarise_upstream_bits
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learn import kind_like
@@ -480,7 +480,7 @@ class TextOutcome(Outcome):
     @classmethod
     def read(cls, pipeline: Pipeline, store: Store) -> Self:
         report = pipeline.report
-        data = collect_any(report.stage, {role: store.path(step) for role, step in report.inputs.items()})
+        data = collect(report.stage, {role: store.path(step) for role, step in report.inputs.items()})
         finetuned = [Finetuned.read(steps, store) for steps in pipeline.systems]
         by_system = {name: [each for each in finetuned if each.steps.system.name == name] for name in data.system_names}
         advice = _recommend(data, report.stage.settings["finetune"]["batch_size"])

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from safetensors.numpy import load_file
+
 from subgraft.data.text.cleaning import dropped_in_words
 from subgraft.data.text.corpus import Corpus
+from subgraft.evaluation.metrics.bits_per_character import LEFT_OUT
+from subgraft.evaluation.metrics.parameter_drift import FEED_FORWARD
 from subgraft.evaluation.metrics.scores import Score
 from subgraft.evaluation.reporting import records
 from subgraft.evaluation.reporting.continuation import continuation_table, write_continuation_report
@@ -21,30 +27,35 @@ from subgraft.evaluation.reporting.report import write_report
 from subgraft.evaluation.reporting.results import terminal_table
 from subgraft.evaluation.reporting.understanding import labelled_table, write_labelled_report
 from subgraft.modeling.conditioning.settings import SourceName
-from subgraft.modeling.families import family_of
+from subgraft.modeling.families import family_of, vocabulary_sizes
 from subgraft.modeling.hub import read_config
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.artifacts import read_lines, read_record
-from subgraft.pipeline.compute.report_systems import (
-    continued_result,
-    flatten,
-    labelled_result,
-    system_result,
-)
+from subgraft.pipeline.artifacts import CONFIDENCE, SPELLED, STATISTICS, line_bits, read_lines, read_record
 from subgraft.pipeline.measurements import registry
 from subgraft.pipeline.measurements.documents import DocumentScores
+from subgraft.pipeline.measurements.measurement import Sources
 from subgraft.pipeline.stages.report import ReportedSystem, ReportStage
 from subgraft.subwords.vocabulary.lost_text import LostText
 from subgraft.subwords.vocabulary.spelling import Spelling
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context
+from subgraft.training.objectives.registry import TaskObjectiveSettings
+from subgraft.training.progress import CURVE, selected_weights
 from subgraft.training.stage import Inputs, Summary
+
+_BILLED_KEYS = ("training_seconds", "translation_seconds")
+# A description of the prompts by the kind of source.
+_PROMPTS: Mapping[SourceName | None, str] = {
+    None: "the first halves of test lines",
+    "class": "the class of each text, without any of its words",
+    "text": "the source texts, without any target text",
+    "features": "features, without any text",
+}
 
 
 def run(stage: ReportStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
-    form, collect_data = _FORMS[stage.objective.kind]
-    data = collect_data(stage, inputs)
+    form, data = form_of(stage.objective), collect(stage, inputs)
     measured = registry.measured(data, form)
     if form == "labels":
         write_labelled_report(data, out, measured)
@@ -59,44 +70,22 @@ def run(stage: ReportStage, inputs: Inputs, out: Path, context: Context) -> Summ
     return {"systems": len(data.systems), "artifacts": ["report.html", "report.md"]}
 
 
-def collect_any(stage: ReportStage, inputs: Inputs) -> ReportData:
-    """The data of the report on any task."""
-    return _FORMS[stage.objective.kind][1](stage, inputs)
+def form_of(objective: TaskObjectiveSettings) -> Form:
+    """The form of the report on models that are finetuned on an objective."""
+    if objective.understands:
+        return "labels"
+    return "continuation" if objective.continues or objective.source else "translation"
 
 
 def collect(stage: ReportStage, inputs: Inputs) -> ReportData:
-    """The data of the report, from the step's inputs."""
-    return _collect(stage, inputs, system_result, "sources.txt")
-
-
-def collect_continued(stage: ReportStage, inputs: Inputs) -> ReportData:
-    """Collect the data for models that continue text; the sources are prompts, fewer than the references."""
-    return _collect(stage, inputs, continued_result, "prompts.txt")
-
-
-def _collect_answered(stage: ReportStage, inputs: Inputs) -> ReportData:
-    """Collect the data for models that answer in conversations."""
-    return replace(collect_continued(stage, inputs), prompts="the turns of test conversations before the last answer")
-
-
-def _collect_written(stage: ReportStage, inputs: Inputs) -> ReportData:
-    """Collect the data for models that write for a source; the prompts are the sources."""
-    assert stage.objective.source is not None
-    return replace(collect_continued(stage, inputs), prompts=_PROMPTS[stage.objective.source])
-
-
-def _collect(
-    stage: ReportStage,
-    inputs: Inputs,
-    result: Callable[[ReportedSystem, Inputs], SystemResult],
-    sources: str,
-) -> ReportData:
-    any_result = inputs[stage.systems[0].inputs.evaluate]
+    """The data of the report, from the step's inputs. Prompts are the sources of models that continue text."""
+    any_result, objective = inputs[stage.systems[0].inputs.evaluate], stage.objective
     references = read_lines(any_result / "references.txt")
     upstream, downstream = load_tokenizers(inputs["model"])["decoder"], Tokenizer.load(inputs["vocabulary"])
-    languages = stage.languages
-    systems = tuple(result(system, inputs) for system in stage.systems)
+    languages, form = stage.languages, form_of(objective)
+    systems = tuple(_result(system, inputs, form) for system in stage.systems)
     config, provenance = read_config(inputs["model"]), read_record(inputs["model"])["provenance"]
+    conversations = "the turns of test conversations before the last answer"
     return ReportData(
         title=f"{stage.name}: vocabularies compared",
         languages=(languages.source, languages.target),
@@ -109,28 +98,26 @@ def _collect(
         ),
         gap=_gap(inputs["gap"] / "gap.json", languages.target),
         model=family_of(config).in_words(config),
-        sources=read_lines(any_result / sources),
+        sources=read_lines(any_result / ("prompts.txt" if form == "continuation" else "sources.txt")),
         references=references,
         over_segmented=over_segmented_words(references, upstream, downstream, languages.target),
         baseline=stage.baseline,
         systems=systems,
         stages=tuple(_stage_seconds(inputs)),
         provenance=records.Provenance(
-            {key: str(value) for key, value in sorted(flatten(stage.settings).items())},
+            {key: str(value) for key, value in sorted(_flatten(stage.settings).items())},
             provenance["versions"],
             provenance["git_commit"],
             provenance["device"],
         ),
         commands=_commands(
-            stage.name,
-            f"{languages.source}-{languages.target}",
-            systems,
-            predicts=stage.objective.understands,
+            stage.name, f"{languages.source}-{languages.target}", systems, predicts=objective.understands
         ),
         speed_batch_size=stage.speed_batch_size,
         bootstrap_samples=stage.bootstrap_samples,
         select=stage.select,
         text=_text(inputs["text"]) if "text" in inputs else (),
+        prompts=conversations if objective.needs_conversations else _PROMPTS[objective.source],
         unit="documents" if any(system.measured(DocumentScores) for system in systems) else "sentences",
     )
 
@@ -206,27 +193,118 @@ def _commands(name: str, pair: str, systems: Sequence[SystemResult], *, predicts
     return tuple(commands)
 
 
-# A description of the prompts by the kind of source.
-_PROMPTS: Mapping[SourceName, str] = {
-    "class": "the class of each text, without any of its words",
-    "text": "the source texts, without any target text",
-    "features": "features, without any text",
-}
+# The result of a system, from the directories of its steps.
 
 
-def collect_labelled(stage: ReportStage, inputs: Inputs) -> ReportData:
-    """Collect the data for models that predict labels."""
-    return _collect(stage, inputs, labelled_result, "sources.txt")
+def _result(system: ReportedSystem, inputs: Inputs, form: Form) -> SystemResult:
+    """`inputs` are the report's, by the keys that the system names."""
+    keys, design, finetuned = system.inputs, system.design, inputs[system.inputs.finetune]
+    evaluated, summary = inputs[keys.evaluate], read_record(finetuned)["summary"]
+    evaluation: dict[str, Any] = json.loads((evaluated / "evaluation.json").read_text())
+    statistics, previous_training = load_file(evaluated / STATISTICS), keys.multitask or keys.by_sentence
+    scores = {name: Score(**score) for name, score in evaluation.get("scores", {}).items()}
+    by_form: dict[str, Any] = {"hypotheses": () if form == "continuation" else read_lines(evaluated / "hypotheses.txt")}
+    if form == "continuation":
+        by_form |= {
+            "line_bits": line_bits(evaluated),
+            "continuations": read_lines(evaluated / "continuations.txt"),
+            "tokens_per_prompt": evaluation.get("tokens_per_prompt"),
+        }
+    elif form == "labels":
+        by_form["confidence"] = statistics.get(CONFIDENCE)
+        if confusion := evaluation["confusion"]:
+            by_form |= {"labels": tuple(confusion["labels"]), "confusion": np.array(confusion["counts"])}
+    else:
+        by_form["spelled"] = statistics[SPELLED]
+    return SystemResult(
+        name=system.name,
+        seed=system.seed,
+        scores=scores,
+        statistics={name: statistics[name] for name in (scores if form == "labels" else statistics) if name in scores},
+        curve=_curve(finetuned / CURVE),
+        selected_step=selected_weights(finetuned, design.select).step,
+        on_several_tasks=previous_training is not None
+        and read_record(inputs[previous_training])["summary"]["best_step"] > 0,
+        tokens_per_sentence=evaluation["tokens_per_sentence"],
+        characters_per_token=evaluation["characters_per_token"],
+        sentences_per_second=evaluation["speed"]["median"],
+        load=evaluation["speed"].get("load"),
+        cores=evaluation["speed"].get("cores"),
+        parameters=evaluation["parameters"],
+        bill=_bill(system, inputs),
+        cut_outputs=evaluation["cut_outputs"],
+        trained_parameters=summary.get("trained_parameters"),
+        peak_memory=summary.get("peak_memory"),
+        transfer=_transfer(inputs[keys.transfer]) if keys.transfer else None,
+        family=design.family,
+        variant=design.variant,
+        vocabulary_size=vocabulary_sizes(read_config(finetuned))["decoder"],
+        generator_steps=design.generator_steps,
+        pretraining_step=design.pretraining_step,
+        trained_on=system.trained_on,
+        output_language=evaluation.get("output_language", {}),
+        measurements=registry.records(_sources(system, inputs)),
+        **by_form,
+    )
 
 
-# The form of the report, and what collects its data, by the kind of objective.
-_FORMS: Mapping[str, tuple[Form, Callable[[ReportStage, Inputs], ReportData]]] = {
-    "translation": ("translation", collect),
-    "chat": ("continuation", _collect_answered),
-    "causal": ("continuation", collect_continued),
-    "labelled": ("labels", collect_labelled),
-    "labelled-pairs": ("labels", collect_labelled),
-    "conditioned": ("continuation", _collect_written),
-    "conditioned-on-text": ("continuation", _collect_written),
-    "conditioned-on-features": ("continuation", _collect_written),
-}
+def _sources(system: ReportedSystem, inputs: Inputs) -> Sources:
+    """The directories from which measurements read their records."""
+    keys = system.inputs
+    steps, directions, seen = (
+        {name: inputs[key] for name, key in each.items()} for each in (keys.measured, keys.directions, keys.seen)
+    )
+    return Sources(inputs[keys.evaluate], steps, directions, seen, system.zero_shot)
+
+
+def _bill(system: ReportedSystem, inputs: Inputs) -> records.Bill:
+    keys = system.inputs
+    return records.Bill(
+        upstream=_billed_seconds(inputs[keys.pretrained]) if keys.pretrained else 0.0,
+        generator=sum(_billed_seconds(inputs[key]) for key in (*keys.new_rows, *keys.synthetic_data)),
+        finetuning=sum(
+            _billed_seconds(inputs[key]) for key in (keys.multitask, keys.by_sentence, keys.finetune) if key
+        ),
+    )
+
+
+def _transfer(directory: Path) -> records.TransferSummary:
+    summary = read_record(directory)["summary"]
+    sides = list(summary["sides"].values())
+    fallback = Counter[str]()
+    for side in sides:
+        fallback.update(side["fallbacks"])
+    seen, unseen = (sum(side[key] for side in sides) for key in ("seen", "unseen"))
+    return records.TransferSummary(summary["method"], tuple(summary["sides"]), seen, unseen, dict(fallback))
+
+
+def _curve(path: Path) -> tuple[records.CurvePoint, ...]:
+    return tuple(
+        records.CurvePoint(
+            point["step"],
+            point["epoch"],
+            point["seconds"],
+            point["values"].get("bits_per_character"),
+            point["values"].get("bleu"),
+            point["values"].get("chrf"),
+            references_left_out=int(point["values"].get(LEFT_OUT, 0)),
+            drift=point["values"].get(FEED_FORWARD),
+            score=point["values"].get("score"),
+            nats=point["values"].get("nats"),
+        )
+        for point in json.loads(path.read_text())
+    )
+
+
+def _billed_seconds(directory: Path) -> float:
+    """Seconds of a step. If it was interrupted, its record covers only the last attempt, its summary all training."""
+    record = read_record(directory)
+    trained = (value for key, value in _flatten(record["summary"]).items() if key.endswith(_BILLED_KEYS))
+    return max(float(record["seconds"]), float(sum(trained)))
+
+
+def _flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, inner in value.items():
+        flat |= _flatten(inner, f"{prefix}{key}.") if isinstance(inner, Mapping) else {f"{prefix}{key}": inner}
+    return flat
