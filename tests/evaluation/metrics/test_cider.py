@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subgraft.evaluation.metrics.cider import cider_of_words, sentence_ciders, signature
+from subgraft.evaluation.metrics.overlap import cider_of_words, cider_signature, sentence_ciders
 
 REFERENCES = [
     "a man rides a brown horse",
@@ -64,4 +64,4 @@ def test_words_of_every_reference_say_nothing() -> None:
 
 def test_words_are_those_of_rouge() -> None:
     assert sentence_ciders(["Le Chat, noir !", "x"], ["le chat noir", "y"], "fr") == pytest.approx([7.5, 0])
-    assert "tok:zh" in signature("zh") and "variant:D" in signature("en")
+    assert "tok:zh" in cider_signature("zh") and "variant:D" in cider_signature("en")

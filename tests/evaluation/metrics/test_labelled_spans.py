@@ -7,9 +7,8 @@ import random
 import pytest
 
 from label_metric_scores import label_scores
-from subgraft.evaluation.metrics.labelled import LABEL_METRICS, metrics_for
+from subgraft.evaluation.metrics.labelled import LABEL_METRICS, exact_matches, metrics_for, token_f1s
 from subgraft.evaluation.metrics.significance import bootstrap_scores
-from subgraft.evaluation.metrics.spans import exact_matches, token_f1s
 
 WORDS = ["the", "a", "an", "The", "cat's", "cat.", "cats", "theatre", "café", "naïve,"]
 WORDS += ["1,000", "U.S.", "US", "—", "“quoted”", "(a)", "of", "猫", "an-other\tÅngström"]

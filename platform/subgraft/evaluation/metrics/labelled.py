@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import re
+import string
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from subgraft.evaluation.metrics import classes, correlations, ranking, spans, tags
+from subgraft.evaluation.metrics import classes, correlations, ranking, tags
 from subgraft.evaluation.metrics.scores import Score, check_parallel
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 
@@ -23,6 +26,60 @@ from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 Kind: TypeAlias = Literal["class", "labels", "value", "answer", "tags", "ranking"]
 _Statistics: TypeAlias = Callable[[Any, Any, Sequence[str], str | None], FloatArray]
 _Score: TypeAlias = Callable[[FloatArray], FloatArray]
+
+
+# Answers in words, by the rules of SQuAD 2.0's script (Rajpurkar et al. 2018), which has questions without an answer.
+# That of SQuAD 1.1 normalises alike, and differs only where an answer has nothing but articles and punctuation. Words
+# are separated by spaces and only English articles are removed, in every language, as in the script.
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def normalise(answer: str) -> str:
+    """The answer in lower case, without ASCII punctuation, English articles, and spaces in excess."""
+    return " ".join(_ARTICLES.sub(" ", answer.lower().translate(_WITHOUT_PUNCTUATION)).split())
+
+
+def exact_matches(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> FloatArray:
+    """Whether each prediction equals one of its references, [n] of 0 or 1.
+
+    Args:
+        predictions: n answers; the empty text says that there is no answer.
+        references: for each, all correct answers; none if the question has no answer.
+    """
+    pairs = zip(predictions, references, strict=True)
+    return np.array(
+        [normalise(prediction) in _correct_answers(answers) for prediction, answers in pairs], dtype=np.float64
+    )
+
+
+def token_f1s(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> FloatArray:
+    """F1 of the tokens of each prediction and its nearest reference, [n] in 0 to 1; as `exact_matches`."""
+    pairs = zip(predictions, references, strict=True)
+    return np.array(
+        [
+            max(_f1(normalise(prediction).split(), reference.split()) for reference in _correct_answers(answers))
+            for prediction, answers in pairs
+        ],
+        dtype=np.float64,
+    )
+
+
+def answerable(references: Sequence[Sequence[str]]) -> FloatArray:
+    """Whether each question has an answer, [n] of 0 or 1."""
+    return np.array([len(answers) > 0 for answers in references], dtype=np.float64)
+
+
+def _correct_answers(references: Sequence[str]) -> list[str]:
+    """The normalised references that are not empty; the empty text alone if all are empty."""
+    return [answer for answer in map(normalise, references) if answer] or [""]
+
+
+def _f1(prediction: list[str], reference: list[str]) -> float:
+    if not prediction or not reference:
+        return float(prediction == reference)
+    return 2 * (Counter(prediction) & Counter(reference)).total() / (len(prediction) + len(reference))
 
 
 @dataclass(frozen=True)
@@ -126,7 +183,7 @@ def _mean_statistics(values: Callable[[Any, Any], FloatArray], has_answer: bool 
 
     def compute(predictions: Any, references: Any, labels: Sequence[str], negative: str | None) -> FloatArray:
         per_example = values(predictions, references)
-        weight = np.ones_like(per_example) if has_answer is None else spans.answerable(references)
+        weight = np.ones_like(per_example) if has_answer is None else answerable(references)
         weight = 1 - weight if has_answer is False else weight
         return np.stack([per_example * weight, weight], axis=1)
 
@@ -211,7 +268,7 @@ _ANSWER_METRICS = tuple(
         (" answerable", True, "questions:answerable"),
         (" unanswerable", False, "questions:unanswerable"),
     )
-    for name, values in (("token F1", spans.token_f1s), ("exact match", spans.exact_matches))
+    for name, values in (("token F1", token_f1s), ("exact match", exact_matches))
 )
 _TAG_METRICS = (
     LabelMetric("entity F1", ("tags",), _ENTITIES, classes.f1, f"F1|average:micro|{_SEQEVAL}"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import FurtherMetricName, MetricName
-from subgraft.evaluation.metrics import cider, meteor, rouge
+from subgraft.evaluation.metrics import meteor, overlap
 from subgraft.evaluation.metrics.metric_words import is_chinese
 
 if TYPE_CHECKING:
@@ -48,11 +48,15 @@ class SentenceMetric:
 
 # To add a metric, write its module, add an entry here, and add its name to the settings' `FurtherMetricName`.
 SENTENCE_METRICS: Mapping[str, SentenceMetric] = {
-    "ROUGE-1": SentenceMetric(_map_sentences(partial(rouge.sentence_rouge_ngrams, n=1)), rouge.ngram_signature),
-    "ROUGE-2": SentenceMetric(_map_sentences(partial(rouge.sentence_rouge_ngrams, n=2)), rouge.ngram_signature),
-    "ROUGE-L": SentenceMetric(_map_sentences(rouge.sentence_rouge), rouge.signature),
+    "ROUGE-1": SentenceMetric(
+        _map_sentences(partial(overlap.sentence_rouge_ngrams, n=1)), overlap.rouge_ngram_signature
+    ),
+    "ROUGE-2": SentenceMetric(
+        _map_sentences(partial(overlap.sentence_rouge_ngrams, n=2)), overlap.rouge_ngram_signature
+    ),
+    "ROUGE-L": SentenceMetric(_map_sentences(overlap.sentence_rouge), overlap.rouge_signature),
     "METEOR": SentenceMetric(_map_sentences(meteor.sentence_meteor), meteor.signature),
-    "CIDEr": SentenceMetric(cider.sentence_ciders, cider.signature),
+    "CIDEr": SentenceMetric(overlap.sentence_ciders, overlap.cider_signature),
 }
 
 

@@ -86,12 +86,23 @@ def max_columns(columns: int) -> int:
 def new_figure(width: float, height: float) -> Iterator[Figure]:
     """An empty figure in the report's style, measured in inches."""
     from matplotlib import style
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
-    from subgraft.evaluation.reporting.notebook_figure import NotebookFigure
+    class NotebookFigure(Figure):
+        """Notebooks show it whatever the backend; matplotlib's own only after `%matplotlib inline`."""
+
+        def _repr_png_(self) -> bytes:
+            buffer = io.BytesIO()
+            self.savefig(buffer, format="png", dpi=100)
+            return buffer.getvalue()
 
     # Ignore `matplotlibrc`, which matplotlib also reads in the current directory: it could run LaTeX.
     with style.context(("default", _STYLE)):
-        yield NotebookFigure(min(width, _NARROW_WIDTH) if _narrow.get() else width, height)
+        width = min(width, _NARROW_WIDTH) if _narrow.get() else width
+        figure = NotebookFigure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure
 
 
 def png(figure: Figure) -> bytes:
