@@ -10,7 +10,13 @@ import pytest
 from rich.console import Console
 
 from subgraft.evaluation.metrics.scores import Score
-from subgraft.evaluation.reporting.continuation import continuation_table, drift_curves, written_scores, written_section
+from subgraft.evaluation.reporting.continuation import (
+    Continued,
+    continuation_table,
+    drift_curves,
+    written_scores,
+    written_section,
+)
 from subgraft.evaluation.reporting.records import CurvePoint, ReportData, SystemResult
 from subgraft.evaluation.reporting.table import Table, table_markdown
 
@@ -84,7 +90,7 @@ def test_the_terminal_shows_what_there_is_room_for(data: ReportData) -> None:
     def scored(system: SystemResult) -> SystemResult:
         others = {"bits saved": Score("bits saved", 0.02, ""), "exact match": Score("exact match", 50.0, "")}
         bits = np.stack([np.full(TEXTS, 20.0), np.full(TEXTS, 10.0)], axis=1)
-        return replace(system, scores={**system.scores, **others}, line_bits=bits)
+        return replace(system, scores={**system.scores, **others}, measurements=(Continued(bits),))
 
     shown = continuation_table(replace(data, systems=tuple(map(scored, data.systems)), references=("",) * TEXTS))
     assert shown.headings[5:] == ("p", "exact\nmatch", "adherence", "tokens/\nline", "prompts/\ns")

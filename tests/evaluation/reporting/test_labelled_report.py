@@ -17,6 +17,7 @@ from subgraft.evaluation.reporting.document import Section
 from subgraft.evaluation.reporting.records import ReportData, SystemResult
 from subgraft.evaluation.reporting.table import Table
 from subgraft.evaluation.reporting.understanding import (
+    Labelled,
     build_labelled_document,
     labelled_table,
     plot_confusion,
@@ -31,7 +32,7 @@ COUNT = 90
 def system(data: ReportData, name: str, seed: int, predicted: Any, references: Any, **more: Any) -> SystemResult:
     """A result in place of one of `data`, which has the curve, costs and speed."""
     metrics, texts = more.pop("metrics"), more.pop("texts")
-    labels = more.get("labels", ())
+    labels = more.pop("labels", ())
     statistics = {each: label_metric(each).statistics(predicted, references, labels) for each in metrics}
     scores = {each: label_score(label_metric(each), counts) for each, counts in statistics.items()}
     curve = tuple(
@@ -68,10 +69,9 @@ def classes(report_data: ReportData) -> ReportData:
             metrics=("accuracy", "F1 macro", "MCC"),
             texts=[LABELS[place] for place in predicted],
             labels=LABELS,
-            confusion=confusion(predicted, wanted, 3),
-            confidence=probabilities.max(axis=1),
         )
-        return replace(made, measurements=(calibrated,))
+        predictions = Labelled(LABELS, confusion(predicted, wanted, 3), probabilities.max(axis=1))
+        return replace(made, measurements=(predictions, calibrated))
 
     systems = tuple(
         result(name, seed, share) for name, share in (("old", 0.5), ("mean", 0.6), ("ours", 0.9)) for seed in (1, 2, 3)
@@ -185,7 +185,9 @@ def test_no_confusion_is_drawn_of_more_classes_than_can_be_read(classes: ReportD
     labels = tuple(f"class {place}" for place in range(41))
     many = replace(
         classes,
-        systems=tuple(replace(each, labels=labels, confusion=np.eye(41, dtype=np.int64)) for each in classes.systems),
+        systems=tuple(
+            replace(each, measurements=(Labelled(labels, np.eye(41, dtype=np.int64)),)) for each in classes.systems
+        ),
     )
     assert "Confused classes" not in {each.title for each in build_labelled_document(many).sections}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 
@@ -41,6 +42,21 @@ from subgraft.evaluation.reporting.table import MainTable, Table, Text, table
 MAX_PROMPTS = 5  # shown with their continuations
 
 
+@dataclass(frozen=True)
+class Continued:
+    """The outputs of a model that continues text or writes for a source; only the latter has scores.
+
+    Attributes:
+        line_bits: Each test line's bits and their characters [n, 2].
+        texts: The outputs, after the first halves of test lines or for sources.
+        tokens_per_prompt: Mean length of the test prompts with the chat template, if it answers in conversations.
+    """
+
+    line_bits: FloatArray = field(compare=False, repr=False)
+    texts: tuple[str, ...] = ()
+    tokens_per_prompt: float | None = None
+
+
 def summarise_bits(data: ReportData) -> dict[str, MetricSummary]:
     """Bits per character by system, with intervals, on the lines that every system's models take whole.
 
@@ -48,7 +64,8 @@ def summarise_bits(data: ReportData) -> dict[str, MetricSummary]:
     """
     if not data.systems:
         raise UserError("there are no results to report")
-    return summarise_lines(data, {(system.name, system.seed): _bits(system.line_bits) for system in data.systems})
+    continued = {(system.name, system.seed): system.measured(Continued) for system in data.systems}
+    return summarise_lines(data, {run: each.line_bits for run, each in continued.items() if each})
 
 
 def summarise_lines(data: ReportData, bits: Mapping[tuple[str, int], FloatArray]) -> dict[str, MetricSummary]:
@@ -68,11 +85,6 @@ def taken_whole(bits: Iterable[FloatArray]) -> NDArray[np.bool_]:
     """Whether all models take a line whole [n]."""
     complete: NDArray[np.bool_] = np.logical_and.reduce([lines[:, 1] > 0 for lines in bits])
     return complete
-
-
-def _bits(lines: FloatArray | None) -> FloatArray:
-    assert lines is not None
-    return lines
 
 
 def continuation_table(data: ReportData) -> MainTable:
@@ -104,12 +116,17 @@ def continuation_table(data: ReportData) -> MainTable:
 
 
 def _has_prompt_lengths(data: ReportData) -> bool:
-    return all(system.tokens_per_prompt is not None for system in data.systems)
+    return len(_prompt_lengths(data.systems)) == len(data.systems)
+
+
+def _prompt_lengths(results: Sequence[SystemResult]) -> list[float]:
+    continued = (result.measured(Continued) for result in results)
+    return [each.tokens_per_prompt for each in continued if each and each.tokens_per_prompt is not None]
 
 
 def _cost_cells(results: Sequence[SystemResult], has_scores: bool = False) -> list[str]:
     characters = [] if has_scores else [fixed(fmean(result.characters_per_token for result in results))]
-    prompts = [result.tokens_per_prompt for result in results if result.tokens_per_prompt is not None]
+    prompts = _prompt_lengths(results)
     return [
         fixed(fmean(result.tokens_per_sentence for result in results), 1),
         *characters,
@@ -200,10 +217,10 @@ def _cost_table(data: ReportData) -> Table:
 
 def _examples(data: ReportData) -> Table:
     """The first prompts, and what the first seed of each system writes after them."""
-    rows = []
+    rows, by_system = [], data.measured(Continued)
     for index, prompt in enumerate(data.sources[:MAX_PROMPTS]):
         rows.append([prompt, "the text itself", data.references[index]])
-        rows += [["", name, data.results(name)[0].continuations[index]] for name in data.system_names]
+        rows += [["", name, continued[0].texts[index]] for name, continued in by_system.items()]
     return table(["prompt", "system", "continuation"], rows, f"Prompts are {data.prompts}", left=(0, 1, 2))
 
 

@@ -77,7 +77,6 @@ class SystemResult:
     on_several_tasks: whether the weights of step 0 were trained on the task already, together with others.
     tokens_per_sentence: mean target length of the test references in the system's vocabulary, end of sentence included.
     characters_per_token: mean length of those tokens, the end of sentence left out.
-    tokens_per_prompt: mean length of the test prompts with the chat template, where models answer in conversations.
     sentences_per_second: median, generating at the batch size that `ReportData.speed_batch_size` names.
     cut_outputs: how many hypotheses reached the length limit.
     trained_parameters, peak_memory: of the finetuning, the second in bytes on one worker; None if unknown.
@@ -87,13 +86,8 @@ class SystemResult:
     vocabulary_size: tokens of the decoder's vocabulary.  generator_steps: its generator was trained for, 0 for `avg`,
         from which every generator is initialised; None without one.
     measurements: records of the measurements that were taken, each of a class of its own (see `measured`).
-    line_bits: of a model that continues text, each test line's bits and their characters [n, 2]; it has no hypotheses,
-        and scores and statistics only if it writes for a source.  continuations: its outputs after the first halves of
-        test lines, or for sources.
     load, cores: of the machine while speed was measured (`evaluation.metrics.speed`); None if unknown.
     spelled: whether a test sentence [n] has no unknown token of the system's vocabularies in source or reference.
-    labels, confusion: of a model that predicts one class, the classes, and how often each (row) is predicted as each.
-    confidence: of each prediction, its probability [n].
     trained_on: the directions of the finetuning, in an experiment with directions.
     output_language: the share of hypotheses in each language, in an evaluation of several; the greatest first.
     """
@@ -121,14 +115,8 @@ class SystemResult:
     pretraining_step: int | None = None
     measurements: tuple[object, ...] = ()
     spelled: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
-    line_bits: FloatArray | None = field(default=None, compare=False, repr=False)
-    continuations: tuple[str, ...] = ()
     load: float | None = None
     cores: int | None = None
-    tokens_per_prompt: float | None = None
-    labels: tuple[str, ...] = ()
-    confusion: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
-    confidence: FloatArray | None = field(default=None, compare=False, repr=False)
     on_several_tasks: bool = False
     trained_on: tuple[str, ...] = ()
     output_language: Mapping[str, float] = field(default_factory=dict)

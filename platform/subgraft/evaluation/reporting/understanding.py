@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 
@@ -36,6 +37,21 @@ from subgraft.evaluation.reporting.table import MainTable, Span, Table, Text, ta
 MAX_ERRORS = 12  # shown
 MOST_CLASSES = 40  # of a drawn confusion matrix
 _MAX_TEXT_LENGTH, _MAX_LABEL_LENGTH = 300, 28  # characters of a shown text, and of a class in a plot
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """The predictions of a model with a head for labels.
+
+    Attributes:
+        labels: The classes of a model that predicts one of them.
+        confusion: How often each class (row) is predicted as each.
+        confidence: The probability of each prediction [n].
+    """
+
+    labels: tuple[str, ...] = ()
+    confusion: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
+    confidence: FloatArray | None = field(default=None, compare=False, repr=False)
 
 
 def write_labelled_report(data: ReportData, out: Path, measured: Measured = NOTHING_MEASURED) -> None:
@@ -162,7 +178,8 @@ def _confusion(data: ReportData) -> list[Section]:
     matrices = {
         name: matrix for name in _contrasted_systems(data) if (matrix := _pooled_confusion(data, name)) is not None
     }
-    labels = data.systems[0].labels
+    predicted = data.systems[0].measured(Labelled)
+    labels = predicted.labels if predicted else ()
     if not matrices or len(labels) > MOST_CLASSES:
         return []
     caption = "Share of each true class (row) that is predicted as each class (column), all seeds."
@@ -179,7 +196,8 @@ def _contrasted_systems(data: ReportData) -> list[str]:
 
 
 def _pooled_confusion(data: ReportData, name: str) -> NDArray[np.int64] | None:
-    matrices = [result.confusion for result in data.results(name) if result.confusion is not None]
+    predicted = (result.measured(Labelled) for result in data.results(name))
+    matrices = [each.confusion for each in predicted if each and each.confusion is not None]
     return np.sum(matrices, axis=0) if matrices else None
 
 
@@ -225,7 +243,8 @@ def _errors(data: ReportData) -> Block:
     result = data.results(systems[-1])[0]
     errors = _prediction_errors(data, result)
     wrong = np.flatnonzero(errors > 0).tolist()
-    confidence = result.confidence
+    predicted = result.measured(Labelled)
+    confidence = predicted.confidence if predicted else None
     ranking = errors if confidence is None else confidence
     headings = ["text", "true", *systems, *([] if confidence is None else ["probability"])]
     rows = []

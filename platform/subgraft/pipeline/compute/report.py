@@ -18,14 +18,14 @@ from subgraft.evaluation.metrics.bits_per_character import LEFT_OUT
 from subgraft.evaluation.metrics.parameter_drift import FEED_FORWARD
 from subgraft.evaluation.metrics.scores import Score
 from subgraft.evaluation.reporting import records
-from subgraft.evaluation.reporting.continuation import continuation_table, write_continuation_report
+from subgraft.evaluation.reporting.continuation import Continued, continuation_table, write_continuation_report
 from subgraft.evaluation.reporting.document import Form
 from subgraft.evaluation.reporting.examples import over_segmented_words
 from subgraft.evaluation.reporting.model_use import use_of
 from subgraft.evaluation.reporting.records import ReportData, SystemResult
 from subgraft.evaluation.reporting.report import write_report
 from subgraft.evaluation.reporting.results import terminal_table
-from subgraft.evaluation.reporting.understanding import labelled_table, write_labelled_report
+from subgraft.evaluation.reporting.understanding import Labelled, labelled_table, write_labelled_report
 from subgraft.modeling.conditioning.settings import SourceName
 from subgraft.modeling.families import family_of, vocabulary_sizes
 from subgraft.modeling.hub import read_config
@@ -203,22 +203,18 @@ def _result(system: ReportedSystem, inputs: Inputs, form: Form) -> SystemResult:
     evaluation: dict[str, Any] = json.loads((evaluated / "evaluation.json").read_text())
     statistics, previous_training = load_file(evaluated / STATISTICS), keys.multitask or keys.by_sentence
     scores = {name: Score(**score) for name, score in evaluation.get("scores", {}).items()}
-    by_form: dict[str, Any] = {"hypotheses": () if form == "continuation" else read_lines(evaluated / "hypotheses.txt")}
+    outputs: list[object] = []
     if form == "continuation":
-        by_form |= {
-            "line_bits": line_bits(evaluated),
-            "continuations": read_lines(evaluated / "continuations.txt"),
-            "tokens_per_prompt": evaluation.get("tokens_per_prompt"),
-        }
+        texts = read_lines(evaluated / "continuations.txt")
+        outputs.append(Continued(line_bits(evaluated), texts, evaluation.get("tokens_per_prompt")))
     elif form == "labels":
-        by_form["confidence"] = statistics.get(CONFIDENCE)
-        if confusion := evaluation["confusion"]:
-            by_form |= {"labels": tuple(confusion["labels"]), "confusion": np.array(confusion["counts"])}
-    else:
-        by_form["spelled"] = statistics[SPELLED]
+        confusion = evaluation["confusion"] or {"labels": (), "counts": None}
+        counts = None if confusion["counts"] is None else np.array(confusion["counts"])
+        outputs.append(Labelled(tuple(confusion["labels"]), counts, statistics.get(CONFIDENCE)))
     return SystemResult(
         name=system.name,
         seed=system.seed,
+        hypotheses=() if form == "continuation" else read_lines(evaluated / "hypotheses.txt"),
         scores=scores,
         statistics={name: statistics[name] for name in (scores if form == "labels" else statistics) if name in scores},
         curve=_curve(finetuned / CURVE),
@@ -241,10 +237,10 @@ def _result(system: ReportedSystem, inputs: Inputs, form: Form) -> SystemResult:
         vocabulary_size=vocabulary_sizes(read_config(finetuned))["decoder"],
         generator_steps=design.generator_steps,
         pretraining_step=design.pretraining_step,
+        spelled=statistics[SPELLED] if form == "translation" else None,
         trained_on=system.trained_on,
         output_language=evaluation.get("output_language", {}),
-        measurements=registry.records(_sources(system, inputs)),
-        **by_form,
+        measurements=(*outputs, *registry.records(_sources(system, inputs))),
     )
 
 
