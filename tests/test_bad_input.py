@@ -141,7 +141,7 @@ MISTAKES = [
     ("convert marian other --out new", ["convert: unexpected: other", "subgraft convert --help"]),
     (
         "export marian --to ctranslat --out new",
-        ["export: --to is one of ctranslate2, transformers, found 'ctranslat'", "Did you mean ctranslate2?"],
+        ["export: --to is one of ctranslate2, gguf, transformers, found 'ctranslat'", "Did you mean ctranslate2?"],
     ),
     ("vocab", ["{learn,extend,trim,compare,embed,capacity,allocate}", "subgraft vocab --help"]),
     (f"{LEARN} --min-count 0", ["--min-count", "'0'"]),
