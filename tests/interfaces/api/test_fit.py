@@ -180,6 +180,6 @@ def test_an_export_of_a_model_in_memory_is_that_of_its_directory(tmp_path: Path,
 def test_an_impossible_export_names_the_argument(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="quantization: only ctranslate2 quantises"):
         subgraft.export("model", to="transformers", out=tmp_path / "out", quantization="int8")
-    with pytest.raises(ArgumentError, match="to: expected one of 'ctranslate2', 'transformers'"):
+    with pytest.raises(ArgumentError, match="to: expected one of 'ctranslate2', 'gguf', 'transformers'"):
         subgraft.export("model", to="onnx", out=tmp_path / "out")  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
