@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from math import log
 from pathlib import Path
 
@@ -100,6 +101,21 @@ def by_hand(bundle: Bundle, lines: list[str]) -> tuple[float, int]:
         total -= float(message[0, :-1].gather(1, ids[0, 1:, None]).sum())
         tokens += ids.shape[1] - 1
     return total, tokens
+
+
+def test_the_report_says_whether_models_write_the_tokens_that_they_have(tmp_path: Path) -> None:
+    pipeline, store = finish(written(tmp_path, continued(GPT2)))
+    section = (store.path(pipeline.report) / "report.md").read_text(encoding="utf-8").partition("## Written text")[2]
+    for steps in pipeline.systems:
+        folder, bundle = store.path(steps.evaluate), Bundle.load(store.path(steps.finetune))
+        figures = json.loads((folder / "evaluation.json").read_text())["written"]
+        prompts = (folder / "prompts.txt").read_text(encoding="utf-8").splitlines()
+        outputs = (folder / "continuations.txt").read_text(encoding="utf-8").splitlines()
+        encode = bundle.decoder.encode
+        needed = sum(len(encode(p + o)) - len(encode(p)) for p, o in zip(prompts, outputs, strict=True))
+        assert figures["needed"] == needed and figures["characters"] == sum(map(len, outputs))
+        assert figures["outputs"] == len(outputs) == 2 and figures["tokens"] >= 1
+        assert re.search(rf"\| {steps.system.name} +\| +{figures['tokens']} \|", section), section
 
 
 def test_forgetting_is_bits_of_the_upstream_test_set_before_and_after(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ class BatchSearch:
 
     Attributes:
         cut: The number of outputs of the last call without an end token.
+        tokens: The number of tokens of the last call's outputs, without their ends.
         seconds: The duration of the last call's search.
     """
 
@@ -74,6 +75,7 @@ class BatchSearch:
     def _begin(self) -> None:
         """Reset the counts of a call."""
         self.cut = 0
+        self.tokens = 0
         self.seconds = 0.0
 
     def _written(
@@ -100,6 +102,7 @@ class BatchSearch:
             written = self._generate([sequences[index] for index in chosen], [texts[index] for index in chosen])
             self.seconds += time.perf_counter() - started
             self.cut += count_unfinished(written, self._ends)
+            self.tokens += count_tokens(written, [*self._ends, self._padding])
             yield chosen, written
 
     def _generate(self, sequences: Sequence[list[int]], texts: Sequence[str]) -> Tensor:
@@ -156,6 +159,11 @@ def generate_ids(model: nn.Module, **arguments: Any) -> Tensor:
 def count_unfinished(written: Tensor, ends: Sequence[int]) -> int:
     """The number of outputs [B, T] without an end token."""
     return int((~torch.isin(written, torch.tensor(ends, device=written.device)).any(1)).sum())
+
+
+def count_tokens(written: Tensor, ends: Sequence[int]) -> int:
+    """The number of tokens of outputs [B, T] before the first of these."""
+    return int((torch.isin(written, torch.tensor(ends, device=written.device)).cumsum(1) == 0).sum())
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from subgraft.pipeline.measurements.forgetting import FORGETTING
 from subgraft.pipeline.measurements.intrinsic import INTRINSIC
 from subgraft.pipeline.measurements.likelihood import LIKELIHOOD
 from subgraft.pipeline.measurements.measurement import MeasurementSpec, Planned, Sections, Sources, Subject
+from subgraft.pipeline.measurements.written_text import WRITTEN_TEXT
 
 # In the order of a report's sections.
 ENTRIES: tuple[MeasurementSpec, ...] = (
@@ -29,6 +30,7 @@ ENTRIES: tuple[MeasurementSpec, ...] = (
     FORGETTING,
     INTRINSIC,
     LIKELIHOOD,
+    WRITTEN_TEXT,
 )
 PARTS: tuple[str, ...] = tuple(part for entry in ENTRIES for part in entry.parts)
 # The test sets other than the task's own, by the part with their scores.
