@@ -26,6 +26,24 @@ _CURVES_HEIGHT = 4.2  # inches
 _MIN_SPAN = 1.0  # of an axis of scores, in points
 
 
+class Panel(NamedTuple):
+    """Curves of all systems.
+
+    Attributes:
+        title: What is drawn.
+        value: It at a point of a curve.
+        by_seconds: Whether it is drawn by seconds, those that made new embeddings included, and not by steps.
+    """
+
+    title: str
+    value: Callable[[CurvePoint], float | None]
+    by_seconds: bool = False
+
+    @property
+    def across(self) -> str:
+        return "seconds of training" if self.by_seconds else "finetuning step"
+
+
 class DevScore(NamedTuple):
     """The metric of dev translations during finetuning, and a function that reads it from a point of the curve."""
 
@@ -61,7 +79,10 @@ def _best_on_dev(data: ReportData, name: str) -> float:
 
 
 def plot_learning_curves(data: ReportData) -> bytes:
-    """Bits per character and a score on dev by finetuning step: a line for the mean, a band for the range of seeds."""
+    """Bits per character and a score on dev by finetuning step: a line for the mean, a band for the range of seeds.
+
+    Without a score bits are drawn by seconds too.
+    """
     return _plot_curves(data, _dev_curves(data))
 
 
@@ -74,32 +95,33 @@ def learning_curves(data: ReportData) -> Figure:
 
 def plot_drift(data: ReportData) -> bytes:
     """The drift of feed-forward weights by finetuning step: a line for the mean, a band for the range of seeds."""
-    return _plot_curves(data, {"Drift of feed-forward weights": lambda point: point.drift})
+    return _plot_curves(data, [Panel("Drift of feed-forward weights", lambda point: point.drift)])
 
 
-def _dev_curves(data: ReportData) -> dict[str, Callable[[CurvePoint], float | None]]:
-    """The measured curves by the title of their panel."""
+def _dev_curves(data: ReportData) -> list[Panel]:
+    """The measured curves."""
     score = dev_score(data)
-    curves: dict[str, Callable[[CurvePoint], float | None]] = {
-        "Bits per character on dev (low is good)": lambda point: point.dev_bits_per_character,
-        "Loss on dev, in nats per label (low is good)": lambda point: point.nats,
-        f"{score.name} on dev": score.value,
-    }
+    bits = Panel("Bits per character on dev (low is good)", lambda point: point.dev_bits_per_character)
+    panels = [
+        bits,
+        Panel("Loss on dev, in nats per label (low is good)", lambda point: point.nats),
+        Panel(f"{score.name} on dev", score.value),
+    ]
     points = [point for system in data.systems for point in system.curve]
-    return {title: value for title, value in curves.items() if any(value(point) is not None for point in points)}
+    measured = [panel for panel in panels if any(panel.value(point) is not None for point in points)]
+    return [bits, bits._replace(by_seconds=True)] if measured == [bits] else measured
 
 
-def _plot_curves(data: ReportData, curves: Mapping[str, Callable[[CurvePoint], float | None]]) -> bytes:
+def _plot_curves(data: ReportData, panels: Sequence[Panel]) -> bytes:
     with drawing.new_figure(10, _CURVES_HEIGHT) as figure:
-        _draw_panels(figure, data, curves)
+        _draw_panels(figure, data, panels)
         return drawing.png(figure)
 
 
-def _draw_panels(figure: Figure, data: ReportData, curves: Mapping[str, Callable[[CurvePoint], float | None]]) -> None:
-    panels = figure.subplots(1, len(curves), squeeze=False)[0]
-    for panel, (title, value) in zip(panels, curves.items(), strict=True):
-        _draw_curves(panel, data, value)
-        panel.set(title=title, xlabel="finetuning step")
+def _draw_panels(figure: Figure, data: ReportData, panels: Sequence[Panel]) -> None:
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        _draw_curves(axes, data, panel)
+        axes.set(title=panel.title, xlabel=panel.across)
 
 
 @drawing.for_narrow_screens
@@ -177,54 +199,56 @@ def _draw_bills(panel: Axes, systems: Sequence[SystemSummary]) -> None:
     )
 
 
-def _draw_curves(panel: Axes, data: ReportData, value: Callable[[CurvePoint], float | None]) -> None:
+def _draw_curves(axes: Axes, data: ReportData, panel: Panel) -> None:
     """Systems that stand out lie above the others and have their names at their ends."""
     ends: list[drawing.Label] = []
     for name, look in system_looks(data).items():
-        curve = curve_of(data.results(name), value)
+        curve = curve_of(data.results(name), panel)
         if not curve:
             continue
         steps, means, lows, highs = zip(*curve, strict=True)
         depth = 2 + look.stands_out + (name != data.baseline)
         if look.stands_out:
-            panel.fill_between(steps, lows, highs, color=look.colour, alpha=0.14, linewidth=0, zorder=depth)
+            axes.fill_between(steps, lows, highs, color=look.colour, alpha=0.14, linewidth=0, zorder=depth)
             ends.append(drawing.Label(steps[-1], means[-1], name, look.colour, name == data.baseline))
-        panel.plot(steps, means, zorder=depth + 2, markersize=4.5 if look.stands_out else 0, **look.line)
-    panel.margins(x=0.025)
-    drawing.label_ends(panel, ends, 0.75 * _CURVES_HEIGHT)
+        axes.plot(steps, means, zorder=depth + 2, markersize=4.5 if look.stands_out else 0, **look.line)
+    axes.margins(x=0.025)
+    drawing.label_ends(axes, ends, 0.75 * _CURVES_HEIGHT)
 
 
-def curve_of(
-    results: Sequence[SystemResult], value: Callable[[CurvePoint], float | None]
-) -> list[tuple[int, float, float, float]]:
-    """Step, mean, least and greatest over seeds, at every step that all seeds were evaluated at."""
-    by_step: dict[int, list[float]] = {}
+def curve_of(results: Sequence[SystemResult], panel: Panel) -> list[tuple[float, float, float, float]]:
+    """Step or seconds, mean, least and greatest over seeds, at every step that all seeds were evaluated at."""
+    by_step: dict[int, list[tuple[float, float]]] = {}
     for result in results:
         for point in result.curve:
-            if (y := value(point)) is not None:
-                by_step.setdefault(point.step, []).append(y)
+            if (y := panel.value(point)) is not None:
+                x = result.bill.generator + point.seconds if panel.by_seconds else point.step
+                by_step.setdefault(point.step, []).append((x, y))
+    complete = [zip(*points, strict=True) for _, points in sorted(by_step.items()) if len(points) == len(results)]
     return [
-        (step, sum(ys) / len(ys), min(ys), max(ys)) for step, ys in sorted(by_step.items()) if len(ys) == len(results)
+        (sum(xs) / len(xs) if panel.by_seconds else xs[0], sum(ys) / len(ys), min(ys), max(ys)) for xs, ys in complete
     ]
 
 
 def learning_panels(data: ReportData) -> tuple[dict[str, object], ...]:
-    """The data of `plot_learning_curves`, as JSON. points: step, mean over seeds, least, greatest."""
-    panels = ((title, _series(data, value)) for title, value in _dev_curves(data).items())
+    """The data of `plot_learning_curves`, as JSON. points: step or seconds, mean over seeds, least, greatest."""
+    panels = ((panel, _series(data, panel)) for panel in _dev_curves(data))
     return tuple(
-        {"title": title, "across": "finetuning step", "series": series}
-        for title, series in panels
+        {"title": panel.title, "across": panel.across, "series": series}
+        for panel, series in panels
         if any(curve["points"] for curve in series)
     )
 
 
-def _series(data: ReportData, value: Callable[[CurvePoint], float | None]) -> list[dict[str, object]]:
+def _series(data: ReportData, panel: Panel) -> list[dict[str, object]]:
     return [
         {
             "name": name,
             "colour": look.colour,
             "strong": look.stands_out,
-            "points": [(step, *(round(y, _DIGITS) for y in ys)) for step, *ys in curve_of(data.results(name), value)],
+            "points": [
+                (round(x, 1), *(round(y, _DIGITS) for y in ys)) for x, *ys in curve_of(data.results(name), panel)
+            ],
         }
         for name, look in system_looks(data).items()
     ]
