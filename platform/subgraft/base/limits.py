@@ -19,6 +19,7 @@ MAX_NESTING = 64
 # Sizes of models, vocabularies and searches, which are held in memory.
 MIN_VOCABULARY_SIZE = 50
 MAX_VOCABULARY_SIZE = 1_000_000
+MIN_TRAINING_CHARACTERS = 20_000  # of a fit of text: fewer are not enough for ten updates
 MAX_WIDTH = 65_536
 MAX_LAYERS = 1000
 MAX_SEQUENCE_LENGTH = 1024**2

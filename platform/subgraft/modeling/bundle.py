@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import torch
 from transformers import PreTrainedModel
 
 from subgraft.config.corpora import Languages
@@ -32,18 +33,17 @@ class Bundle:
     decoder: Tokenizer
 
     @classmethod
-    def load(cls, directory: Path | str, *, next_sentence: bool = False) -> Bundle:
-        """Load a model directory. next_sentence: whether to load a head for next sentences, as in `load_model`."""
+    def load(cls, directory: Path | str, *, dtype: torch.dtype | None = None, next_sentence: bool = False) -> Bundle:
+        """Load a model directory; dtype, next_sentence: as in `load_model`."""
         tokenizers = load_tokenizers(directory)
-        bundle = cls.of_sides(load_model(directory, next_sentence=next_sentence), tokenizers)
+        bundle = cls.of_sides(load_model(directory, dtype, next_sentence=next_sentence), tokenizers)
         require_rows(bundle.tokenizers, row_counts(bundle.model), str(directory))
         return bundle
 
     @classmethod
     def load_to_train(cls, directory: Path | str) -> Bundle:
         """Load a model directory with weights in fp32: in 16 bits most updates are smaller than their last digit."""
-        bundle = cls.load(directory)
-        return replace(bundle, model=bundle.model.float())  # type: ignore[no-untyped-call]
+        return cls.load(directory, dtype=torch.float32)
 
     @classmethod
     def of_body(cls, directory: Path | str) -> Bundle:

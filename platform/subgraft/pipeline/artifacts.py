@@ -30,6 +30,12 @@ def read_record(artifact: Path) -> dict[str, Any]:
     return record
 
 
+def read_evaluation(evaluated: Path) -> dict[str, Any]:
+    """What an evaluation has written next to its texts."""
+    evaluation: dict[str, Any] = json.loads((evaluated / "evaluation.json").read_text())
+    return evaluation
+
+
 def read_lines(path: Path) -> tuple[str, ...]:
     """The lines of a text file that an evaluation has written."""
     return tuple(path.read_text(encoding="utf-8").split("\n")[:-1])

@@ -112,6 +112,14 @@ def usable_turns(turns: Sequence[Turn], system: str | None, counts: Counter[str]
     return [*first, *retained[:end]]
 
 
+def conversations_in(path: Path, system: str | None, counts: Counter[str]) -> Iterator[list[Turn]]:
+    """The usable turns of each line of a file; see `usable_turns`."""
+    for number, record in enumerate(json_io.objects(reading.lines(path), path), 1):
+        turns = usable_turns(turns_of(record, f"{path}:{number}"), system, counts)
+        if turns is not None:
+            yield turns
+
+
 def cells_of(turns: Sequence[Turn]) -> Sides:
     """The text of all turns, in one line, and the turns as JSON."""
     text = " ".join(" ".join(turn["content"].splitlines()) for turn in turns)
@@ -133,12 +141,8 @@ class ConversationsSource(PairFilesSource):
         return {reason: count for reason, count in self._dropped.get(split, {}).items() if count}
 
     def _segments(self, split: Split) -> Iterator[Sides]:
-        path, counts = self.files[split], Counter[str]()
-        self._dropped[split] = counts
-        for number, record in enumerate(json_io.objects(reading.lines(path), path), 1):
-            turns = usable_turns(turns_of(record, f"{path}:{number}"), self.settings.system, counts)
-            if turns is not None:
-                yield cells_of(turns)
+        counts = self._dropped[split] = Counter[str]()
+        yield from map(cells_of, conversations_in(self.files[split], self.settings.system, counts))
 
     def _count_split(self, split: Split) -> int:
         count = sum(1 for _ in self._segments(split))

@@ -117,6 +117,15 @@ class AnySource(Settings):
         return self
 
 
+def by_language(source: AnySource, kind: str, setting: str, names: Mapping[str, str]) -> dict[str, AnySource]:
+    """The source with one language alone, for each. names: those that `setting` of its kind gives to the languages."""
+    settings: Settings = getattr(source, kind)
+    return {
+        code: source.model_copy(update={kind: settings.model_copy(update={setting: {code: name}})})
+        for code, name in names.items()
+    }
+
+
 @dataclass(frozen=True)
 class Request:
     """What a kind of source is resolved for; `registry.resolve` describes the attributes."""

@@ -15,7 +15,7 @@ from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
 from subgraft.config.settings_base import Count, Seed, Settings, Split
 from subgraft.data.sources.files import split_at_blank_lines
-from subgraft.data.sources.kind import AnySource, Request, SourceKind
+from subgraft.data.sources.kind import Request, SourceKind, by_language
 from subgraft.data.sources.paths import SPLITS, existing, find, find_file
 from subgraft.data.sources.resolved_corpus import FilesSource, ResolvedSource
 from subgraft.data.sources.texts import not_parallel
@@ -290,18 +290,10 @@ def _resolve(request: Request) -> ResolvedSource:
     )
 
 
-def _by_language(source: AnySource) -> dict[str, AnySource]:
-    settings: PlainTexts = source.settings
-    return {
-        code: source.model_copy(update={"plain": settings.model_copy(update={"languages": {code: name}})})
-        for code, name in settings.names.items()
-    }
-
-
 PLAIN = SourceKind(
     name="plain",
     fields=Plain,
     resolve=_resolve,
     names_languages=True,
-    by_language=_by_language,
+    by_language=lambda source: by_language(source, "plain", "languages", source.plain.names),
 )

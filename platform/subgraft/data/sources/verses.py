@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
 from subgraft.config.settings_base import Settings, Split
-from subgraft.data.sources.kind import AnySource, Request, SourceKind
+from subgraft.data.sources.kind import Request, SourceKind, by_language
 from subgraft.data.sources.paths import SPLITS, existing, find
 from subgraft.data.sources.resolved_corpus import FilesSource, ResolvedSource
 from subgraft.data.sources.texts import not_parallel
@@ -204,18 +204,10 @@ def _resolve(request: Request) -> ResolvedSource:
     )
 
 
-def _by_language(source: AnySource) -> dict[str, AnySource]:
-    settings: VerseFiles = source.settings
-    return {
-        code: source.model_copy(update={"verses": settings.model_copy(update={"translations": {code: name}})})
-        for code, name in settings.translations.items()
-    }
-
-
 VERSES = SourceKind(
     name="verses",
     fields=Verses,
     resolve=_resolve,
     names_languages=True,
-    by_language=_by_language,
+    by_language=lambda source: by_language(source, "verses", "translations", source.verses.translations),
 )

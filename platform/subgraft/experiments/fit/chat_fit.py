@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
-from subgraft.base import json_io
 from subgraft.base.errors import ArgumentError
-from subgraft.data.sources.conversations import Turn, cells_of, turns_of, usable_turns
+from subgraft.data.sources.conversations import Turn, cells_of, conversations_in
 from subgraft.data.tasks.registry import TaskName
-from subgraft.data.text import reading
 from subgraft.data.text.text_files import TextFiles
 from subgraft.experiments.fit.split import Documents, Split, split
 from subgraft.experiments.fit.text_fit import CLEANING, TextFit
-from subgraft.modeling.inference.prompts import ChatTemplate
+from subgraft.modeling.inference.prompts import ChatTemplate, chat_template
 
-
-def _conversations(path: Path) -> Iterator[list[Turn] | None]:
-    """The turns of each line up to the last answer; None if there is no answer."""
-    counts = Counter[str]()
-    for number, record in enumerate(json_io.objects(reading.lines(path), path), 1):
-        yield usable_turns(turns_of(record, f"{path}:{number}"), None, counts)
+# Why a conversation is left out.
+_UNUSABLE = ("no_answer", "empty_turn", "special_tokens")
 
 
 class ChatFit(TextFit):
@@ -40,17 +33,17 @@ class ChatFit(TextFit):
 
     def _read(self) -> Split:
         decoder = self._request.model.tokenizers["decoder"]
-        if not decoder.config.get("chat_template"):
+        if chat_template(decoder) is None:
             hint = "Fit an instruct model; `text` fits a model to text without turns."
             raise ArgumentError("this model's tokenizer has no chat template", where="model", hint=hint)
-        template, turns, unusable = ChatTemplate.of(decoder, "model"), dict[str, list[Turn]](), 0
+        template, turns, counts = ChatTemplate.of(decoder, "model"), dict[str, list[Turn]](), Counter[str]()
         for path in TextFiles(self._request.files).files:
-            for conversation in _conversations(path):
-                if conversation is None or template.special_in(conversation) is not None:
-                    unusable += 1
-                else:
+            for conversation in conversations_in(path, None, counts):
+                if template.special_in(conversation) is None:
                     turns.setdefault(cells_of(conversation)[0], conversation)
-        if unusable:
+                else:
+                    counts["special_tokens"] += 1
+        if unusable := sum(counts[reason] for reason in _UNUSABLE):
             reasons = "without an answer, or with special tokens in their text"
             self._say(f"left out: {unusable:,} conversations {reasons}")
         self._turns: Mapping[str, Sequence[Turn]] = turns
@@ -60,5 +53,4 @@ class ChatFit(TextFit):
         def line(conversation: str) -> str:
             return json.dumps({"messages": self._turns[conversation]}, ensure_ascii=False)
 
-        parts = {"train": text.train, "dev": text.dev, "test": text.test}
-        return {f"{name}.jsonl": [line(one) for one, _ in part] for name, part in parts.items()}
+        return {f"{name}.jsonl": [line(one) for one, _ in part] for name, part in text.parts.items()}

@@ -177,8 +177,7 @@ class FitSession(ABC):
     def _show_plan(self, session: Session, tokens_per_character: float) -> Plan:
         planned = session.plan()
         _require_loadable(planned)
-        trainings = len(estimates(session.store, planned, session.experiment.runtime))
-        duration = expected_training(session, planned, self._request.model.directory, tokens_per_character)
+        trainings, duration = expected_training(session, planned, self._request.model.directory, tokens_per_character)
         completed = len(planned.entries) - len(planned.to_run)
         self._say(f"{len(planned.entries)} steps, {completed} of them done" if planned.to_run else "all of it is done")
         if trainings:
@@ -300,7 +299,7 @@ class Fit(FitSession):
         sides = (pair.source, pair.target) if pair.source != pair.target else ("source", "target")
         return {
             f"{folder}{name}.{side}": lines
-            for name, pairs in {"train": text.train, "dev": text.dev, "test": text.test}.items()
+            for name, pairs in text.parts.items()
             for side, lines in zip(sides, zip(*pairs, strict=True), strict=True)
         }
 
@@ -323,11 +322,13 @@ class Fit(FitSession):
         return dict(zip(directions, splits, strict=True))
 
 
-def expected_training(session: Session, planned: Plan, model: Path, tokens_per_character: float) -> Duration | None:
-    """The time of all trainings of a plan on this machine; None if it is not known."""
+def expected_training(
+    session: Session, planned: Plan, model: Path, tokens_per_character: float
+) -> tuple[int, Duration | None]:
+    """The number of trainings of a plan, and their time on this machine; None if it is not known."""
     runtime = session.experiment.runtime
     trainings = estimates(session.store, planned, runtime)
-    return training_time(trainings, runtime, machine().cores, model, tokens_per_character)
+    return len(trainings), training_time(trainings, runtime, machine().cores, model, tokens_per_character)
 
 
 def _require_loadable(planned: Plan) -> None:

@@ -112,6 +112,11 @@ class Split:
     kind: Kind = "pairs"
 
     @property
+    def parts(self) -> Mapping[str, tuple[Pair, ...]]:
+        """The pairs by the name of their part."""
+        return {"train": self.train, "dev": self.dev, "test": self.test}
+
+    @property
     def summary(self) -> str:
         """The split in one sentence."""
         unit = (

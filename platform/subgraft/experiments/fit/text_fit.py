@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias
 
 from subgraft.base.errors import ArgumentError
 from subgraft.base.files import file_digest, require_file
-from subgraft.base.limits import MIN_VOCABULARY_SIZE
+from subgraft.base.limits import MIN_TRAINING_CHARACTERS, MIN_VOCABULARY_SIZE
 from subgraft.base.terminal_escaping import printable
 from subgraft.config.corpora import UNDETERMINED, Cleaning, Languages
 from subgraft.config.experiment import Experiment
@@ -71,7 +71,6 @@ WORTH_SAVING = 0.05
 LEARNING_RATE, NEW_EMBEDDING_LEARNING_RATE = 2e-4, 1e-3
 UPDATE, LARGE_UPDATE, MANY_CHARACTERS = 2000, 4000, 500_000  # characters
 PASSES, MAX_CHARACTERS, QUICK_CHARACTERS = 2, 1_000_000, 100_000
-MIN_CHARACTERS = 20_000  # fewer are not enough for ten updates
 # In the folder's identity: what a fit within hours has decided.
 _READ = "characters read"
 EVALUATED_AT = (0.1, 0.2, 0.4, 0.7, 1.0)  # of the updates
@@ -192,8 +191,9 @@ class TextFit(FitSession):
         if request.hours is not None:
             # Another measurement would make another experiment of a fit that is continued.
             read = earlier if isinstance(earlier, int) else self._within_hours(configuration, tokens_per_character)
-            self._folder.claim({**self._identity, _READ: min(read, PASSES * characters)})
-            configuration = replace(configuration, training=TextTraining.of(min(read, PASSES * characters)))
+            read = min(read, PASSES * characters)
+            self._folder.claim({**self._identity, _READ: read})
+            configuration = replace(configuration, training=TextTraining.of(read))
         session = self._open_session(configuration.yaml())
         self._say(configuration.in_words)
         return PreparedFit(session, tokens_per_character)
@@ -202,15 +202,17 @@ class TextFit(FitSession):
         """How many characters each training may read, at the pace of this machine."""
         self._folder.write_configuration(configuration.yaml())
         session = Session(load(self._folder.configuration, Experiment), self._folder.out)
-        expected = expected_training(session, session.plan(), self._request.model.directory, tokens_per_character)
+        directory = self._request.model.directory
+        _, expected = expected_training(session, session.plan(), directory, tokens_per_character)
         if expected is None:
             what = "how long an update of this model takes is not known"
             raise ArgumentError(what, where="hours", hint="Give `characters`.")
         hours, hours_needed = self._request.hours or 0.0, expected.seconds / 3600
         read = configuration.training.characters
         read = int(read * hours / hours_needed) if hours_needed else read
-        if read < MIN_CHARACTERS:
-            hint = f"{MIN_CHARACTERS:,} characters take about {hours * MIN_CHARACTERS / max(1, read):.2g} hours."
+        if read < MIN_TRAINING_CHARACTERS:
+            needed = hours * MIN_TRAINING_CHARACTERS / max(1, read)
+            hint = f"{MIN_TRAINING_CHARACTERS:,} characters take about {needed:.2g} hours."
             raise ArgumentError(f"each training could read {read:,} characters alone", where="hours", hint=hint)
         return read
 
@@ -293,8 +295,7 @@ def _digests(paths: tuple[Path, ...], field: str) -> list[str]:
 
 def text_files(text: Split, language: str) -> dict[str, Sequence[str]]:
     """The lines of each file of a corpus: SPLIT.LANGUAGE."""
-    parts = {"train": text.train, "dev": text.dev, "test": text.test}
-    return {f"{name}.{language}": [line for line, _ in pairs] for name, pairs in parts.items()}
+    return {f"{name}.{language}": [line for line, _ in pairs] for name, pairs in text.parts.items()}
 
 
 def _other_files(other: tuple[list[str], list[str]] | None, language: str) -> dict[str, Sequence[str]]:

@@ -19,6 +19,7 @@ from subgraft.experiments.search.trial_results import TrialResult, Value
 from subgraft.experiments.steps.decoding_engine import with_engine
 from subgraft.orchestration.store.step import Step, sha256_of
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.artifacts import read_evaluation
 from subgraft.pipeline.stages.evaluation import TEST_SET, EvaluateStage
 from subgraft.pipeline.stages.training import FinetuneStage
 from subgraft.training.progress import SelectedWeights, selected_weights
@@ -107,7 +108,7 @@ class TrialSteps:
         if weights.bleu is not None:
             results["dev_bleu"] = weights.bleu
         if self.speed is not None:
-            evaluation = json.loads((store.artifact(self.speed) / "evaluation.json").read_text())
+            evaluation = read_evaluation(store.artifact(self.speed))
             results["sentences_per_second"] = float(evaluation["speed"]["median"])
         return results
 

@@ -231,14 +231,13 @@ def _settings(facts: BaseModelFacts, languages: Languages, text: Split, folder: 
     from subgraft.experiments.fit.configuration import USUAL_LENGTH, task_of
 
     choice: Choice = choose(len(text.train), facts.parameters, quick=False)
-    splits = {"train": text.train, "dev": text.dev, "test": text.test}
     return {
         "name": NAME,
         "preset": "small",
         "task": task_of(languages),
         "languages": languages.model_dump(),
         "sides": ["encoder", "decoder"],
-        "corpora": {"text": {"files": {name: _write_pairs(pairs, folder, name) for name, pairs in splits.items()}}},
+        "corpora": {"text": {"files": {name: _write_pairs(pairs, folder, name) for name, pairs in text.parts.items()}}},
         "upstream": {"checkpoint": facts.checkpoint, "objectives": [{"kind": facts.objective}]},
         "downstream": {"corpus": "text"},
         "systems": [{"name": NAME, "vocabulary": "upstream"}],

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import subgraft
 from subgraft.base.errors import ArgumentError
+from subgraft.base.limits import MIN_TRAINING_CHARACTERS
 from subgraft.base.terminal_escaping import say
 from subgraft.interfaces.cli.arguments import (
     MODEL_HELP,
@@ -72,7 +73,7 @@ def add_to(commands: Commands) -> None:
     fit.add_argument("--only-this-text", action="store_true", help=alone)
     characters = "with --text, --chat: how many characters each training reads (default: two passes, at most a million)"
     budget = fit.add_mutually_exclusive_group()
-    budget.add_argument("--characters", type=whole_number(20_000), metavar="N", help=characters)
+    budget.add_argument("--characters", type=whole_number(MIN_TRAINING_CHARACTERS), metavar="N", help=characters)
     hours = "in its place: as many as all trainings read in so many hours on this machine, at most two passes"
     budget.add_argument("--hours", type=positive_number, metavar="H", help=hours)
     languages = "as in en-fr, for each --pairs in turn; needed if the model's files do not name them"

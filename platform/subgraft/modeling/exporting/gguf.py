@@ -23,13 +23,11 @@ from subgraft.modeling.families import family_of
 from subgraft.modeling.gguf_files import gguf_names, read_gguf, require_gguf
 from subgraft.modeling.hub import require_model
 from subgraft.modeling.inference.llama_cpp import LlamaCpp, is_installed
+from subgraft.modeling.inference.prompts import chat_template
 from subgraft.modeling.inference.search import end_tokens
-from subgraft.modeling.load import load_model
 from subgraft.modeling.sides import side
-from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE
 from subgraft.subwords.vocabulary.llama_cpp import NOT_NORMALISED, ROLES, LlamaCppVocabulary, for_llama_cpp
-from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 WEIGHT_TYPES = ("f16", "bf16", "q8_0", "f32")
 FILE, RECORD, MODELFILE = "model.gguf", "export.json", "Modelfile"
@@ -92,7 +90,7 @@ def export_gguf(model: Path | str, out: Path, weights: str = "f16", template: Pa
     """
     require_gguf()
     directory = require_model(model)
-    bundle = Bundle.of_sides(load_model(directory, torch.float32), load_tokenizers(directory))
+    bundle = Bundle.load(directory, dtype=torch.float32)
     family = family_of(bundle.model)
     if family.gguf is None or family.has_source:
         raise UserError(
@@ -104,7 +102,7 @@ def export_gguf(model: Path | str, out: Path, weights: str = "f16", template: Pa
     vocabulary = for_llama_cpp(bundle.decoder, len(side(bundle.model, "decoder").input.weight))
     entries = {f"{family.gguf.architecture}.{key}": value for key, value in family.gguf.settings(config).items()}
     entries |= {f"tokenizer.ggml.{key}": value for key, value in _special(bundle).items()}
-    if chat := _template_of(bundle.decoder):
+    if chat := chat_template(bundle.decoder):
         entries[f"tokenizer.{CHAT_TEMPLATE}"] = chat
     if template is not None:
         entries = _of_template(template, family.gguf.architecture) | entries
@@ -137,15 +135,6 @@ def _special(bundle: Bundle) -> dict[str, Any]:
         ids: list[int] = tokenizer.backend.encode("", add_special_tokens=True).ids
         begins, stops = bool(ids) and ids[0] == special["bos_token_id"], bool(ids) and ids[-1] == ends[0] != ids[0]
     return {**special, "add_bos_token": begins, "add_eos_token": stops}
-
-
-def _template_of(tokenizer: Tokenizer) -> str | None:
-    """The template of conversations; of several, the default one."""
-    templates = tokenizer.config.get(CHAT_TEMPLATE)
-    if isinstance(templates, list):
-        named = {each.get("name"): each.get("template") for each in templates if isinstance(each, Mapping)}
-        templates = named.get("default")
-    return templates if isinstance(templates, str) else None
 
 
 def _of_template(template: Path, architecture: str) -> dict[str, Any]:

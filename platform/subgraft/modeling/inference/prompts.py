@@ -24,6 +24,15 @@ ANSWER_TOKENS = 512
 _UNLIMITED = 1e9
 
 
+def chat_template(tokenizer: Tokenizer) -> str | None:
+    """The tokenizer's template of conversations, of several with names the default one; None if it has none."""
+    template = tokenizer.config.get(CHAT_TEMPLATE)
+    if isinstance(template, list):
+        named = {one.get("name"): one.get("template") for one in template if isinstance(one, dict)}
+        template = named.get("default")
+    return template if isinstance(template, str) else None
+
+
 @dataclass(frozen=True)
 class ChatTemplate:
     """A tokenizer's chat template, which adds role marks around turns; it runs in a process of its own."""
@@ -34,11 +43,8 @@ class ChatTemplate:
     @classmethod
     def of(cls, tokenizer: Tokenizer, where: str) -> ChatTemplate:
         """The tokenizer's template. Raises UserError if it has none. where: the model's name in messages."""
-        template = tokenizer.config.get(CHAT_TEMPLATE)
-        if isinstance(template, list):  # several with names
-            named = {one.get("name"): one.get("template") for one in template if isinstance(one, dict)}
-            template = named.get("default")
-        if not isinstance(template, str):
+        template = chat_template(tokenizer)
+        if template is None:
             hint = "Leave `chat` out: each line is then continued as it stands."
             raise ArgumentError("this model's tokenizer has no chat template", where=where, hint=hint)
         return cls(tokenizer, template)

@@ -30,7 +30,15 @@ from subgraft.modeling.conditioning.settings import SourceName
 from subgraft.modeling.families import family_of, vocabulary_sizes
 from subgraft.modeling.hub import read_config
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.artifacts import CONFIDENCE, SPELLED, STATISTICS, line_bits, read_lines, read_record
+from subgraft.pipeline.artifacts import (
+    CONFIDENCE,
+    SPELLED,
+    STATISTICS,
+    line_bits,
+    read_evaluation,
+    read_lines,
+    read_record,
+)
 from subgraft.pipeline.measurements import registry
 from subgraft.pipeline.measurements.documents import DocumentScores
 from subgraft.pipeline.measurements.measurement import Sources
@@ -200,7 +208,7 @@ def _result(system: ReportedSystem, inputs: Inputs, form: Form) -> SystemResult:
     """`inputs` are the report's, by the keys that the system names."""
     keys, design, finetuned = system.inputs, system.design, inputs[system.inputs.finetune]
     evaluated, summary = inputs[keys.evaluate], read_record(finetuned)["summary"]
-    evaluation: dict[str, Any] = json.loads((evaluated / "evaluation.json").read_text())
+    evaluation = read_evaluation(evaluated)
     statistics, previous_training = load_file(evaluated / STATISTICS), keys.multitask or keys.by_sentence
     scores = {name: Score(**score) for name, score in evaluation.get("scores", {}).items()}
     outputs: list[object] = []

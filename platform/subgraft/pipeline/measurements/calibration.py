@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from statistics import fmean
@@ -13,6 +12,7 @@ from subgraft.evaluation.reporting import drawing
 from subgraft.evaluation.reporting.document import Figure, Section
 from subgraft.evaluation.reporting.numbers import fixed
 from subgraft.evaluation.reporting.records import ReportData
+from subgraft.pipeline.artifacts import read_evaluation
 from subgraft.pipeline.measurements.measurement import MeasurementSpec, Sources
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _read(sources: Sources) -> Calibration | None:
-    evaluation = json.loads((sources.evaluation / "evaluation.json").read_text())
+    evaluation = read_evaluation(sources.evaluation)
     if (calibration := evaluation.get("calibration")) is None:
         return None
     return Calibration(**{**calibration, "bins": tuple(Bin(**each) for each in calibration["bins"])})

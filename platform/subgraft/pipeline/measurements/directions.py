@@ -25,7 +25,7 @@ from subgraft.evaluation.reporting.numbers import MISSING, count, fixed, interva
 from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.results import MAIN_METRICS
 from subgraft.evaluation.reporting.table import Span, Table, Text, table, text
-from subgraft.pipeline.artifacts import SEEN, SPELLED, STATISTICS, read_lines, read_record
+from subgraft.pipeline.artifacts import SEEN, SPELLED, STATISTICS, read_evaluation, read_lines, read_record
 from subgraft.pipeline.measurements.measurement import MeasurementSpec, Sources
 from subgraft.training.stage import Inputs, Stage, Summary
 
@@ -100,7 +100,7 @@ def _read(sources: Sources) -> Directions | None:
 
 
 def _result(evaluated: Path, seen: Path, *, zero_shot: bool) -> DirectionResult:
-    evaluation = json.loads((evaluated / "evaluation.json").read_text())
+    evaluation = read_evaluation(evaluated)
     language = read_record(evaluated)["recipe"]["languages"]["target"]
     sources, references, outputs = (
         read_lines(evaluated / f"{kind}.txt") for kind in ("sources", "references", "hypotheses")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -12,6 +11,7 @@ from subgraft.evaluation.reporting.document import Section
 from subgraft.evaluation.reporting.numbers import MISSING, count, fixed
 from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.table import Span, Text, table, text
+from subgraft.pipeline.artifacts import read_evaluation
 from subgraft.pipeline.measurements.measurement import MeasurementSpec, Sources
 
 
@@ -30,7 +30,7 @@ class DocumentScores:
 
 
 def _read(sources: Sources) -> DocumentScores | None:
-    evaluation = json.loads((sources.evaluation / "evaluation.json").read_text())
+    evaluation = read_evaluation(sources.evaluation)
     if (scored := evaluation.get("documents")) is None:
         return None
     by_sentence = Score(**scored["s-BLEU"]) if scored["s-BLEU"] else None

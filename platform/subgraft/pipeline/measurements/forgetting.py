@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +21,7 @@ from subgraft.evaluation.reporting.numbers import MISSING, fixed, interval, prob
 from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.summary import MetricSummary
 from subgraft.evaluation.reporting.table import Span, Text, table, text
-from subgraft.pipeline.artifacts import BITS, STATISTICS, line_bits
+from subgraft.pipeline.artifacts import BITS, STATISTICS, line_bits, read_evaluation
 from subgraft.pipeline.measurements.measurement import MeasurementSpec, Node, Planned, Sources, Subject
 from subgraft.pipeline.stages.evaluation import TEST_SET, EvaluateStage
 from subgraft.training.objectives.translation import TranslationSettings
@@ -89,7 +88,7 @@ def _read(sources: Sources) -> Forgetting | UpstreamBits | None:
 
 
 def _bleu(evaluated: Path) -> tuple[Score, FloatArray]:
-    evaluation = json.loads((evaluated / "evaluation.json").read_text())
+    evaluation = read_evaluation(evaluated)
     return Score(**evaluation["scores"]["BLEU"]), load_file(evaluated / STATISTICS)["BLEU"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -10,6 +9,7 @@ from subgraft.evaluation.reporting.document import Section
 from subgraft.evaluation.reporting.numbers import MISSING, count, fixed
 from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.table import table
+from subgraft.pipeline.artifacts import read_evaluation
 from subgraft.pipeline.measurements.measurement import MeasurementSpec, Sources
 
 
@@ -31,7 +31,7 @@ class WrittenText:
 
 
 def _read(sources: Sources) -> WrittenText | None:
-    evaluation = json.loads((sources.evaluation / "evaluation.json").read_text())
+    evaluation = read_evaluation(sources.evaluation)
     if (written := evaluation.get("written")) is None:
         return None
     outputs, speed = written["outputs"], evaluation["speed"]
