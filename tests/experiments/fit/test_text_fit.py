@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Mapping
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,25 @@ def test_a_plan_compares_vocabularies_and_trains_nothing(
     }
     assert not texts["train"] & (texts["dev"] | texts["test"]) and min(map(len, texts.values())) >= 50
     assert not (here / "home" / "store").exists() and not (here / "fitted" / "model").exists()
+
+
+def test_new_subwords_are_frequent_in_what_is_read(here: Path) -> None:
+    CHECKPOINTS["gpt2"].publish(here / "model")
+    lines = sentences(WORDS, ["", "n", "en"], 9000, 5)
+    (here / "text.txt").write_text("".join(f"{line} {number}\n" for number, line in enumerate(lines)))
+
+    def planned(*arguments: str) -> tuple[int, int]:
+        out = f"fitted{'-'.join(arguments)}"
+        assert main(["fit", "model", "--text", "text.txt", "--out", out, "--plan", *arguments]) == 0
+        vocabulary = load(here / out / "fit.yaml", Experiment).downstream.vocabulary
+        assert vocabulary.min_count is not None
+        return vocabulary.min_count, vocabulary.size
+
+    whole_text = planned()
+    characters = sum(map(len, (here / "fitted/text/task/train.und").read_text().splitlines()))
+    count, size = planned("--characters", "20000")
+    assert count == ceil(10 * characters / 20_000) > whole_text[0] == 100
+    assert 50 <= size <= whole_text[1]
 
 
 def test_hours_decide_how_much_is_read_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from subgraft.data.text import reading
 from subgraft.interfaces.cli import main
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.subwords.vocabulary.alignment import align
-from subgraft.subwords.vocabulary.extend import extend, lengthens_no_text
+from subgraft.subwords.vocabulary.extend import Extender, extend, lengthens_no_text
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.spelling import byte_tokens
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -192,6 +192,17 @@ def test_more_than_the_text_has_is_refused_with_what_it_has(kind: str) -> None:
         extend(old, TASK, 5000, min_count=30)
     possible = int(refused.value.hint.split()[4].rstrip(","))
     assert len(extend(old, TASK, possible, min_count=30)) == len(old) + possible
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_extensions_of_words_that_were_counted_once_are_the_same(kind: str) -> None:
+    old = KINDS[kind]()
+    extender = Extender.of(old, TASK)
+    for added, min_count in ((ADDED, 2), (10, 30)):
+        assert extender.extend(added, min_count).fingerprint == extend(old, TASK, added, min_count).fingerprint
+    largest = extender.extend_at_most(5000, 30)
+    assert largest.fingerprint == extend(old, TASK, len(largest) - len(old), 30).fingerprint
+    assert extender.extend_at_most(5000, 10**6) is old
 
 
 @pytest.mark.data

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from math import exp, log
+from math import ceil, exp, log
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias
@@ -47,9 +47,8 @@ from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.compute.report import collect
 from subgraft.pipeline.measurements.forgetting import summarise_upstream_bits
-from subgraft.subwords.vocabulary.extend import extend
+from subgraft.subwords.vocabulary.extend import Extender
 from subgraft.subwords.vocabulary.learn import kind_like
-from subgraft.subwords.vocabulary.learning_errors import TooLargeError
 from subgraft.subwords.vocabulary.lost_text import lost_text
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.causal import CausalSettings
@@ -76,6 +75,8 @@ _READ = "characters read"
 EVALUATED_AT = (0.1, 0.2, 0.4, 0.7, 1.0)  # of the updates
 # Lines of the other text whose bits are measured, and the fewest that say something.
 MAX_OTHER, FEWEST_OTHER = 200, 20
+# A new subword occurs so often in what a training reads: docs/measurements/pretrained-language-model.md.
+EXAMPLES_READ = 10
 # Dev lines on which the tokens that may begin a text are compared.
 MAX_COMPARED = 20
 # Weights, gradients, moments and best weights of a larger model leave no memory for a second training.
@@ -161,11 +162,12 @@ class TextFit(FitSession):
         other = self._read_other()
         self._heading("Vocabularies")
         self._console.print(render(preview_vocabularies(old, train), None, continues=True))
-        extended = self._extended(old, train)
+        characters, extender = sum(map(len, train)), Extender.of(old, train)
+        read = request.characters or characters_to_read(characters, quick=request.quick)
+        extension = self._extension(extender, train, read)
         replaced = measure_lines(request.model, train, kind_like(old), min_count=1) if request.only_this_text else None
-        for vocabulary in (extended, *([replaced.vocabulary] if replaced else [])):
-            self._warn_of_lost_text(old, vocabulary, train)
-        characters = sum(map(len, train))
+        if replaced:
+            self._warn_of_lost_text(old, replaced.vocabulary, train)
         configuration = _Configuration(
             self._name,
             request.model,
@@ -173,9 +175,9 @@ class TextFit(FitSession):
             self._languages.target,
             corpus=self.corpus,
             separator=self._separator(text),
-            added=len(extended) - len(old),
+            extension=extension,
             replaced=len(replaced.vocabulary) if replaced else None,
-            training=TextTraining.of(request.characters or characters_to_read(characters, quick=request.quick)),
+            training=TextTraining.of(read),
             machine=machine(),
             quick=request.quick,
             max_lost_lines=request.max_lost_lines,
@@ -193,7 +195,8 @@ class TextFit(FitSession):
             read = earlier if isinstance(earlier, int) else self._within_hours(configuration, tokens_per_character)
             read = min(read, PASSES * characters)
             self._folder.claim({**self._identity, _READ: read})
-            configuration = replace(configuration, training=TextTraining.of(read))
+            extension = self._extension(extender, train, read)
+            configuration = replace(configuration, extension=extension, training=TextTraining.of(read))
         session = self._open_session(configuration.yaml())
         self._say(configuration.in_words)
         return PreparedFit(session, tokens_per_character)
@@ -230,21 +233,23 @@ class TextFit(FitSession):
         self._say(f"other text: {len(lines):,} lines, of which {len(test):,} are tested")
         return [line for index, line in enumerate(lines) if index % step], test
 
-    def _extended(self, old: Tokenizer, train: Sequence[str]) -> Tokenizer:
-        """The vocabulary with all subwords that are frequent enough."""
-        try:
-            return extend(old, train, MAX_ADDED, EXAMPLES)
-        except TooLargeError as error:
-            if error.possible >= MIN_VOCABULARY_SIZE:
-                return extend(old, train, error.possible, EXAMPLES)
-            possible = error.possible
-        hint = "Keep the vocabulary, and train the model by `subgraft.finetune` in Python; or give more text."
-        raise ArgumentError(
-            f"{possible} subwords that the model lacks occur {EXAMPLES} times in the text, as a new embedding needs: "
-            f"an extension has {MIN_VOCABULARY_SIZE} or more",
-            where="text",
-            hint=hint,
-        )
+    def _extension(self, extender: Extender, train: Sequence[str], read: int) -> _Extension:
+        """The extension by all subwords that are frequent enough in what is read of the text."""
+        old, min_count = extender.tokenizer, examples_needed(sum(map(len, train)), read)
+        extended = extender.extend_at_most(MAX_ADDED, min_count)
+        added = len(extended) - len(old)
+        if added < MIN_VOCABULARY_SIZE:
+            hint = "Keep the vocabulary, and train the model by `subgraft.finetune` in Python; or give more text."
+            if min_count > EXAMPLES:
+                hint = f"Read more than {read:,} characters of it (`characters`), or keep the vocabulary."
+            raise ArgumentError(
+                f"{added} subwords that the model lacks occur {min_count:,} times in the text, as new embeddings need: "
+                f"an extension has {MIN_VOCABULARY_SIZE} or more",
+                where="text",
+                hint=hint,
+            )
+        self._warn_of_lost_text(old, extended, train)
+        return _Extension(added, min_count)
 
     def _separator(self, text: Split) -> Separator:
         bits = bits_by_separator(self._request.model, [line for line, _ in text.dev])
@@ -309,6 +314,11 @@ def characters_to_read(characters: int, *, quick: bool = False) -> int:
     return min(PASSES * characters, QUICK_CHARACTERS if quick else MAX_CHARACTERS)
 
 
+def examples_needed(characters: int, read: int) -> int:
+    """How often a new subword occurs in a text of so many characters, if each training reads so many of them."""
+    return max(EXAMPLES, ceil(EXAMPLES_READ * characters / read))
+
+
 class TextTraining(NamedTuple):
     """The updates of each training, and the characters of an update."""
 
@@ -330,12 +340,19 @@ class TextTraining(NamedTuple):
         return sorted({max(1, round(share * self.steps)) for share in EVALUATED_AT})
 
 
+class _Extension(NamedTuple):
+    """The subwords that are added to the old vocabulary, and how often each occurs in the text at least."""
+
+    added: int
+    min_count: int
+
+
 @dataclass(frozen=True)
 class _Configuration:
     """The contents of a fit's configuration.
 
     corpus: The source of the task's corpus, in YAML.
-    added: Subwords of the extension.  replaced: The size of the vocabulary that replaces the old one, if any.
+    replaced: The size of the vocabulary that replaces the old one, if any.
     other: Lines of the other text's test set, if there is one.  tested: Test examples; None for all.
     """
 
@@ -345,7 +362,7 @@ class _Configuration:
     language: str
     corpus: str
     separator: Separator
-    added: int
+    extension: _Extension
     replaced: int | None
     training: TextTraining
     machine: Machine
@@ -365,9 +382,9 @@ class _Configuration:
         replaced = "" if self.replaced is None else f" {REPLACED}: {self.replaced:,} subwords of the text alone."
         seeds = f"{len(self.seeds)} seed{'s' * (len(self.seeds) > 1)}"
         return (
-            f"{OLD}: the model's own vocabulary. {EXTENDED}: {self.added:,} subwords more, each {EXAMPLES} times or "
-            f"more in the text.{replaced} Each for {self.training.steps:,} updates of "
-            f"{self.training.batch_size:,} characters, at {LEARNING_RATE:g} (new embeddings "
+            f"{OLD}: the model's own vocabulary. {EXTENDED}: {self.extension.added:,} subwords more, each "
+            f"{self.extension.min_count:,} times or more in the text.{replaced} Each for {self.training.steps:,} "
+            f"updates of {self.training.batch_size:,} characters, at {LEARNING_RATE:g} (new embeddings "
             f"{NEW_EMBEDDING_LEARNING_RATE:g}), under {seeds}."
         )
 
@@ -417,7 +434,7 @@ upstream:
   objectives: [{{kind: causal, separator: {self.separator}}}]   # texts begin and end with this token
 downstream:
   corpus: task
-  vocabulary: {{kind: {kind}, mode: extend, size: {self.added}, min_count: {EXAMPLES}, \
+  vocabulary: {{kind: {kind}, mode: extend, size: {self.extension.added}, min_count: {self.extension.min_count}, \
 max_lost_lines: {self.max_lost_lines:g}}}
 
 systems:

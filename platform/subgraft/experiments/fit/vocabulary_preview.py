@@ -17,7 +17,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SENTENCEPIECE_KINDS
 from subgraft.experiments.fit.choices import vocabulary_size
 from subgraft.subwords.vocabulary.entry import Entry, Mark
-from subgraft.subwords.vocabulary.extend import extend
+from subgraft.subwords.vocabulary.extend import Extender
 from subgraft.subwords.vocabulary.learn import kind_like, learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
 from subgraft.subwords.vocabulary.lost_text import LostText, lost_text
@@ -28,7 +28,7 @@ from subgraft.subwords.vocabulary.trim import trim
 HELD_OUT = 10  # every tenth line
 EXAMPLES = 100  # occurrences that a new subword should have
 MAX_ADDED = 10_000
-SHARES = (0.25, 0.5, 1.0)  # of the subwords worth adding, or of the size that suits the text
+SHARES = (0.25, 0.5)  # of the subwords worth adding, or of the size that suits the text
 MAX_SHOWN = 12
 
 
@@ -150,37 +150,38 @@ def preview_vocabularies(old: Tokenizer, lines: Sequence[str]) -> VocabularyPrev
 
 def _extend_vocabularies(old: Tokenizer, text: Sequence[str]) -> list[Tokenizer]:
     """Extended vocabularies with all subwords worth adding, and with fewer; none if there are none."""
-
-    def build(added: int) -> Tokenizer:
-        return extend(old, text, added, EXAMPLES)
-
-    return _by_shares(build, MAX_ADDED)
+    extender = Extender.of(old, text)
+    largest = extender.extend_at_most(MAX_ADDED, EXAMPLES)
+    added = len(largest) - len(old)
+    return [*_smaller(lambda size: extender.extend(size, EXAMPLES), added), largest] if added else []
 
 
 def _replacement_vocabularies(old: Tokenizer, text: Sequence[str]) -> list[Tokenizer]:
+    """Vocabularies of the size that suits the text, or the largest that it supports, and smaller ones."""
     kind = kind_like(old)
 
     def build(size: int) -> Tokenizer:
         return learn(text, kind=kind, size=size, byte_fallback=kind in SENTENCEPIECE_KINDS, like=old)
 
-    return _by_shares(build, vocabulary_size(sum(map(len, text))))
-
-
-def _by_shares(build: Callable[[int], Tokenizer], max_size: int) -> list[Tokenizer]:
-    """Vocabularies of shares of a size, or of the largest size that the text supports."""
+    size = vocabulary_size(sum(map(len, text)))
     try:
-        largest = build(max_size)
+        largest = build(size)
     except TooLargeError as error:
         if not error.possible:
             return []
-        max_size, largest = error.possible, build(error.possible)
+        size, largest = error.possible, build(error.possible)
     except UserError:  # no room for the text's characters
         return []
+    return [*_smaller(build, size), largest]
+
+
+def _smaller(build: Callable[[int], Tokenizer], largest: int) -> list[Tokenizer]:
+    """Vocabularies of shares of the largest size, without those that the text does not support."""
     vocabularies: list[Tokenizer] = []
-    for share in SHARES[:-1]:
+    for share in SHARES:
         with suppress(UserError):
-            vocabularies.append(build(max(1, round(max_size * share))))
-    return [*vocabularies, largest]
+            vocabularies.append(build(max(1, round(largest * share))))
+    return vocabularies
 
 
 def _gains(old: Tokenizer, extended: Tokenizer, text: Sequence[str]) -> tuple[VocabularyGain, ...]:

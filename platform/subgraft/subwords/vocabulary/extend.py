@@ -68,16 +68,37 @@ def extend(
         raise UserError(what, hint=f"Add at least {symbols:,} pieces.")
     if symbols == added:
         return with_symbols
-    counts = word_counts(with_symbols.backend, with_symbols.guard.checked(lines))
-    characters = _new_characters(with_symbols, counts, min_count)
-    room = added - symbols
-    if tokenizer.byte_ids:
-        with suppress(TooLargeError):
-            return _extend(with_symbols, counts, characters[: room // 2], room, min_count)
     try:
-        return _extend(with_symbols, counts, characters[:room], room, min_count)
+        return Extender.of(with_symbols, lines).extend(added - symbols, min_count)
     except TooLargeError as error:
         raise _too_many_error(added, symbols + error.possible, min_count) from None
+
+
+@dataclass(frozen=True)
+class Extender:
+    """Extends a vocabulary by subwords of a text, whose words are counted once for any number of extensions."""
+
+    tokenizer: Tokenizer
+    words: Mapping[str, int]
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, lines: Iterable[str]) -> Extender:
+        return cls(tokenizer, word_counts(tokenizer.backend, tokenizer.guard.checked(lines)))
+
+    def extend(self, added: int, min_count: int = MIN_COUNT) -> Tokenizer:
+        """As the function; raises TooLargeError if the text supports fewer pieces."""
+        characters = _new_characters(self.tokenizer, self.words, min_count)
+        if self.tokenizer.byte_ids:
+            with suppress(TooLargeError):
+                return _extend(self.tokenizer, self.words, characters[: added // 2], added, min_count)
+        return _extend(self.tokenizer, self.words, characters[:added], added, min_count)
+
+    def extend_at_most(self, added: int, min_count: int = MIN_COUNT) -> Tokenizer:
+        """With `added` new pieces, or with as many as the text supports: perhaps the vocabulary as it is."""
+        try:
+            return self.extend(added, min_count)
+        except TooLargeError as error:
+            return self.extend(error.possible, min_count) if error.possible else self.tokenizer
 
 
 def lengthens_no_text(tokenizer: Tokenizer, words: Sequence[str] = ()) -> bool:
