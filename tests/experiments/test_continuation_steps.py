@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from math import log
 from pathlib import Path
 
@@ -134,6 +135,23 @@ def test_forgetting_is_bits_of_the_upstream_test_set_before_and_after(tmp_path: 
             assert evaluated["bits_per_character"] == pytest.approx(figures[-1], abs=1e-4)
     section = (store.path(pipeline.report) / "report.md").read_text(encoding="utf-8").partition("## Forgetting")[2]
     assert all(f"{figure:.3f}" in section for figure in figures)
+
+
+def test_generators_are_trained_on_the_text_itself_if_there_is_no_other(tmp_path: Path) -> None:
+    before = tmp_path / "before"
+    before.mkdir()
+    pretrained, store = finish(written(before, continued(GPT2, systems="[{name: plain, vocabulary: upstream}]")))
+    shutil.copytree(store.path(pretrained.models.pretrained), tmp_path / "model")
+    systems = "[{name: ours, initialiser: patt, kd_weight: 0.5}, {name: net, initialiser: network, kd_weight: 0.5}]"
+    network = "{max_steps: 2, batch_size: 500, precision: fp32, warmup_steps: 1, learning_rate: 0.001}"
+    sections = {"upstream": "{checkpoint: model, objectives: [{kind: causal}]}", "network_training": network}
+    sections["finetune"] = "{epochs: null, max_steps: 2, batch_size: 500, max_length: 200, precision: fp32}"
+    pipeline, store = finish(written(tmp_path, continued(GPT2, systems=systems, **sections)))
+    for steps in pipeline.systems:
+        assert steps.generator is not None
+        assert steps.generator.inputs["corpus"] is pipeline.inputs.downstream_corpus
+        assert store.find(steps.generator) is not None
+        assert len(Bundle.load(store.path(steps.finetune)).decoder) > 0
 
 
 def test_weights_with_the_fewest_dev_bits_are_kept(tmp_path: Path) -> None:

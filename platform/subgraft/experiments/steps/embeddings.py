@@ -67,7 +67,7 @@ class EmbeddingSteps:
         if system.trains_network and self.experiment.network.trained is not None:
             return self._imported(self.experiment.network.trained)
         stage = self.experiment.generator_stage(system)
-        inputs = {"model": model, "corpus": self._inputs.upstream_corpus}
+        inputs = {"model": model, "corpus": self._inputs.generator_corpus}
         if stage.reads_new_vocabulary:
             inputs |= self._vocabulary_inputs(self._vocabularies.of_system(system))
         # A network is the same for every task.

@@ -93,6 +93,11 @@ class InputSteps:
             documented=next((objective.kind for objective in upstream.objectives if objective.needs_documents), None),
         )
 
+    @property
+    def generator_corpus(self) -> Step[CorpusStage]:
+        """The upstream text of generators; without a corpus of it, the text that a language model continues."""
+        return self.upstream_corpus if self.experiment.upstream.corpus is not None else self.downstream_corpus
+
     @cached_property
     def entities(self) -> Step[EntityStage] | None:
         """Embeddings of the entities that the upstream model reads, if it reads any."""

@@ -15,7 +15,9 @@ def require_upstream_text(experiment: Comparison) -> None:
     if experiment.upstream.checkpoint is None:
         raise ValueError("upstream needs a corpus to pretrain a model on, or a checkpoint")
     generators = [
-        f"the generator of system {system.name}" for system in experiment.systems if experiment.trains(system)
+        f"the generator of system {system.name}"
+        for system in experiment.systems
+        if experiment.trains(system) and experiment.task != "continuation"  # its text is upstream text too
     ]
     continued = ["upstream.continue_pretraining"] if experiment.upstream.continue_pretraining else []
     translated = ["evaluation.upstream_sentences"] if experiment.evaluation.upstream_sentences is not None else []
