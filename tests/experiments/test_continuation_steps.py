@@ -154,6 +154,19 @@ def test_generators_are_trained_on_the_text_itself_if_there_is_no_other(tmp_path
         assert len(Bundle.load(store.path(steps.finetune)).decoder) > 0
 
 
+@pytest.mark.parametrize("model", [GPT2, LLAMA])
+def test_inner_layers_stay_to_the_byte(model: str, tmp_path: Path) -> None:
+    finetune = "{max_steps: 2, batch_size: 500, precision: fp32, select: last, learning_rate: 0.01, outer_layers: 1}"
+    deep, mean = model.replace("layers: 1", "layers: 3"), "[{name: mean, initialiser: mean}]"
+    pipeline, store = finish(written(tmp_path, continued(deep, finetune=finetune, systems=mean)))
+    (steps,) = pipeline.systems
+    before, after = (
+        Bundle.load(store.path(step)).model.state_dict() for step in (steps.finetune.inputs["model"], steps.finetune)
+    )
+    unchanged = {name for name in before if torch.equal(before[name], after[name])}
+    assert unchanged == {name for name in before if re.search(r"\.(h|layers)\.1\.", name)} and len(unchanged) > 5
+
+
 def test_weights_with_the_fewest_dev_bits_are_kept(tmp_path: Path) -> None:
     """A rate far too high: what it begins with is best, and stays."""
     systems = "[{name: plain, vocabulary: upstream, learning_rate: 1000.0}]"

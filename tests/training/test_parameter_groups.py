@@ -78,6 +78,18 @@ def test_tables_keep_the_rate_of_their_own_whatever_the_layers_have() -> None:
     assert sum(len(group["params"]) for group in groups) == sum(1 for p in model.parameters() if p.requires_grad)
 
 
+def test_outer_layers_are_those_at_either_end_of_each_stack() -> None:
+    names = [
+        f"m.{stack}.layers.{layer}.w" for stack, depth in (("encoder", 5), ("decoder", 3)) for layer in range(depth)
+    ]
+    layers = Layers.of([*names, "m.shared.weight", "m.lm_head.weight"])
+    inner = [name for name in (*names, "m.shared.weight", "m.lm_head.weight") if layers.is_inner(name, 1)]
+    assert inner == ["m.encoder.layers.1.w", "m.encoder.layers.2.w", "m.encoder.layers.3.w", "m.decoder.layers.1.w"]
+    assert [name for name in names if layers.is_inner(name, 2)] == ["m.encoder.layers.2.w"]
+    with pytest.raises(ValueError, match="outer_layers needs `train: all` or body, not adapters"):
+        FinetuneSettings(epochs=1, batch_size=9, learning_rate=0.1, warmup_steps=1, train="adapters", outer_layers=2)
+
+
 def test_settings_that_have_no_such_rates_leave_all_at_the_whole() -> None:
     settings = TrainingSettings(epochs=1, batch_size=9, learning_rate=0.1, warmup_steps=1)
     assert ParameterRates.of(settings, []) == ParameterRates([])

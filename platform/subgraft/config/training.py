@@ -301,6 +301,8 @@ class FinetuneSettings(ModelTrainingSettings):
     train: the trained parameters: all; new-rows, the embeddings of new tokens; body, all but the embeddings of the
     sides whose vocabulary changes; adapters, with the head that a task of labels has; or that head alone.
     adapters: the adapters of `train: adapters`.
+    outer_layers: with `train: all` or body, only so many layers at the bottom and at the top of each stack are trained;
+    those between them are frozen. By default all are trained.
     embedding_learning_rate: the peak for the embeddings of the sides whose vocabulary changes; 0 freezes them.
     new_embedding_learning_rate: the peak for the embeddings of new tokens; by default that of the other embeddings.
     rare_tokens: how new embeddings of rare tokens are trained.
@@ -314,6 +316,7 @@ class FinetuneSettings(ModelTrainingSettings):
 
     train: TrainName = "all"
     adapters: AdapterSettings | None = None
+    outer_layers: Annotated[Count | None, UNSET] = None
     embedding_learning_rate: Annotated[float | None, Field(ge=0)] = None
     new_embedding_learning_rate: Annotated[float | None, Field(gt=0), UNSET] = None
     rare_tokens: RareTokenSettings | None = None
@@ -321,6 +324,12 @@ class FinetuneSettings(ModelTrainingSettings):
     shuffled_sources: bool = False
     resample_subset: bool = False
     monolingual_fraction: Annotated[float, Field(gt=0, le=1)] = 0.5
+
+    @model_validator(mode="after")
+    def _has_layers(self) -> Self:
+        if self.outer_layers is not None and self.train not in ("all", "body"):
+            raise ValueError(f"outer_layers needs `train: all` or body, not {self.train}: leave it out")
+        return self
 
     @model_validator(mode="after")
     def _share_of_a_batch(self) -> Self:

@@ -61,7 +61,7 @@ class DeepSpeedEngine:
         self._settings = settings
         self._moments = OPTIMIZERS[settings.optimizer].moments
         rates = rates or ParameterRates()
-        rates.freeze()
+        rates.freeze(module)
         groups, self._group_users = split_by_users(rates.groups(module), getattr(module, "users", {}))
         self._used = set[str]()
         names = {id(parameter): name for name, parameter in module.named_parameters()}

@@ -151,7 +151,7 @@ class PlainEngine:
         self._module = module
         self._settings = settings
         rates = rates or ParameterRates()
-        rates.freeze()
+        rates.freeze(module)
         self._parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
         self._all_reduce = GradientAllReduce(list(self._parameters.values())) if self.world > 1 else None
         self._moments = OPTIMIZERS[settings.optimizer].moments

@@ -25,24 +25,32 @@ class ParameterRates:
         embeddings: The parameters with a separate learning rate.
         embedding_factor: `embedding_learning_rate` as a multiple of `learning_rate`; 0 freezes the embeddings.
         layer_decay: Each layer's learning rate as a multiple of that of the layer above; not for `embeddings`.
+        outer_layers: Layers at either end of each stack that are trained; None for all.
     """
 
     embeddings: Collection[Tensor] = ()
     embedding_factor: float | None = None
     layer_decay: float | None = None
+    outer_layers: int | None = None
 
     @classmethod
     def of(cls, settings: TrainingSettings, embeddings: Collection[Tensor]) -> ParameterRates:
         """The configured rates; `embeddings` have `embedding_learning_rate`, or are frozen by `train: body`."""
         decay = settings.layer_decay if isinstance(settings, ModelTrainingSettings) else None
-        rate = settings.applied_embedding_learning_rate if isinstance(settings, FinetuneSettings) else None
-        return cls(embeddings, None if rate is None else rate / settings.learning_rate, decay)
+        if not isinstance(settings, FinetuneSettings):
+            return cls(embeddings, None, decay)
+        rate = settings.applied_embedding_learning_rate
+        factor = None if rate is None else rate / settings.learning_rate
+        return cls(embeddings, factor, decay, settings.outer_layers)
 
-    def freeze(self) -> None:
-        """Freeze the embeddings if their learning rate is zero: no gradient, no optimizer state."""
-        if self.embedding_factor == 0:
-            for embedding in self.embeddings:
-                embedding.requires_grad_(False)
+    def freeze(self, module: nn.Module) -> None:
+        """Freeze inner layers, and embeddings whose learning rate is zero: no gradient, no optimizer state."""
+        frozen = list(self.embeddings) if self.embedding_factor == 0 else []
+        if self.outer_layers is not None:
+            layers = Layers.of(name for name, _ in module.named_parameters())
+            frozen += [p for name, p in module.named_parameters() if layers.is_inner(name, self.outer_layers)]
+        for parameter in frozen:
+            parameter.requires_grad_(False)
 
     def groups(self, module: nn.Module) -> list[dict[str, Any]]:
         """The parameter groups of an optimizer. A group's learning rate is multiplied by its `learning_rate_factor`."""
@@ -83,6 +91,11 @@ class Layers:
             if match := _LAYER.match(name):
                 stacks[match[1]] = max(stacks.get(match[1], 0), int(match[2]) + 1)
         return cls(stacks)
+
+    def is_inner(self, name: str, outer: int) -> bool:
+        """Whether a parameter is of a layer that is not among the first and last `outer` ones of its stack."""
+        match = _LAYER.match(name)
+        return match is not None and outer <= int(match[2]) < self.stacks[match[1]] - outer
 
     def below_top(self, name: str) -> int:
         """The number of layers between a parameter and the top of its stack.

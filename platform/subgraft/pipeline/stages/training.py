@@ -189,7 +189,7 @@ class FinetuneStage(TrainedStage):
         if self.training.train == "head":  # a projection of states, and one to fewer labels than states have dimensions
             return ExtraParameters(trained=2 * sizes.width * (sizes.width + 1), exact=False)
         if not self.tie_to_sources:
-            return ExtraParameters()
+            return ExtraParameters(exact=self.training.outer_layers is None)
         old, new = (sum(sizes.tables(role)[side] for side in self.tie_to_sources) for role in ("upstream", "model"))
         return ExtraParameters(held=(old + new) * sizes.width, trained=old * sizes.width)
 
