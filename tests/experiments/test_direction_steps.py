@@ -25,7 +25,7 @@ from subgraft.experiments.model_selection import Finetuned
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.interfaces.cli.arguments import language_pair
-from subgraft.interfaces.serving.writer import Writer, open_model
+from subgraft.interfaces.serving.writer import Source, Writer, open_model
 from subgraft.orchestration.estimates.workload import workload
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import in_order
@@ -189,15 +189,15 @@ def test_one_served_model_answers_in_every_direction_and_is_scored_as_its_report
                 (store.path(step) / f"{part}.txt").read_text().splitlines()
                 for part in ("sources", "references", "hypotheses")
             )
-            outputs = writer.answer([(name, line) for line in sources])
+            outputs = writer.answer([Source(line, name) for line in sources])
             assert outputs == written == subgraft.translate(model, sources, languages=pair, beam=1)
             scores = {score.name: score.value for score in subgraft.evaluate(outputs, references, language="en").scores}
             recorded = read(store, step, "evaluation.json")["scores"]
             assert scores["chrF"] == pytest.approx(recorded["chrF"]["value"])
             if name == "fr-en":
-                assert one.write(sources) == written
+                assert one.write(sources, 1) == written
             else:
-                assert writer.write(sources) == written, "the first direction without a name"
+                assert writer.write(sources, 1) == written, "the first direction without a name"
 
 
 def test_weights_are_selected_by_the_mean_over_the_directions_of_a_system(whole: tuple[Pipeline, Store]) -> None:

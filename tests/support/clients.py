@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from subgraft.experiments.origin import Origin
 from subgraft.interfaces.serving.application import application
 from subgraft.interfaces.serving.server import server
 from subgraft.interfaces.serving.writer import Served, Writer
@@ -25,7 +26,7 @@ def upper(texts: Any) -> list[str]:
 
 
 def writer(write: Callable[[Any], list[str]] = upper) -> Writer:
-    return Writer("nothing", english_tokenizer(), german_tokenizer(), write)
+    return Writer("nothing", english_tokenizer(), german_tokenizer(), lambda texts, beam: write(texts))
 
 
 def request(text: str, token: str = TOKEN) -> bytes:
@@ -72,9 +73,11 @@ def listening(write: Callable[[Any], list[str]] = upper, **settings: Any) -> Ite
 
 
 @contextmanager
-def listening_to(models: Mapping[str, Served], **settings: Any) -> Iterator[int]:
+def listening_to(
+    models: Mapping[str, Served], origins: Mapping[str, Origin] | None = None, **settings: Any
+) -> Iterator[int]:
     """The port of a server for these models."""
-    made = server(application(models, TOKEN), TOKEN, **settings)
+    made = server(application(models, TOKEN, origins=origins or {}), TOKEN, **settings)
     with socket.create_server(("127.0.0.1", 0)) as bound:
         thread = threading.Thread(target=made.run, args=([bound],), daemon=True)
         thread.start()

@@ -120,11 +120,12 @@ def test_nothing_is_predicted_or_described_without_the_token(route: str, predict
 
 
 def test_models_that_write_are_in_the_description_too() -> None:
-    writer = Writer("nothing", english_tokenizer(), german_tokenizer(), lambda texts: list(texts))
+    writer = Writer("nothing", english_tokenizer(), german_tokenizer(), lambda texts, beam: list(texts))
     with _client(new=writer) as client:
-        assert client.get("/health", headers=AUTHORISED).json() == {
-            "models": [{"model": "new", "task": "translation", "route": "/translate"}]
-        }
+        (described,) = client.get("/health", headers=AUTHORISED).json()["models"]
+        assert (described["model"], described["task"], described["route"]) == ("new", "translation", "/translate")
+        sizes = {side: each["entries"] for side, each in described["vocabularies"].items()}
+        assert sizes == {"encoder": 80, "decoder": 90}
         assert client.post("/classify", json={"text": "x"}, headers=AUTHORISED).status_code == 404
 
 

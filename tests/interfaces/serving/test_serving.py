@@ -26,7 +26,7 @@ from subgraft.interfaces.cli import main
 from subgraft.interfaces.serving.application import MAX_TEXT_LENGTH, application
 from subgraft.interfaces.serving.batching import Batcher
 from subgraft.interfaces.serving.requests import MAX_BODY_BYTES, MAX_TEXTS
-from subgraft.interfaces.serving.writer import Writer, open_model
+from subgraft.interfaces.serving.writer import Source, Writer, open_model
 from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
 from subgraft.pipeline.compute.outputs import translator
 from toys import english_tokenizer, german_tokenizer
@@ -36,7 +36,7 @@ AUTHORISED = {"Authorization": f"Bearer {TOKEN}"}
 
 
 def _writer(write: Any = lambda texts: list(map(str.upper, texts))) -> Writer:
-    return Writer("nothing", english_tokenizer(), german_tokenizer(), write)
+    return Writer("nothing", english_tokenizer(), german_tokenizer(), lambda texts, beam: write(texts))
 
 
 @contextmanager
@@ -84,7 +84,7 @@ def test_malformed_requests_are_refused(body: bytes, status: int) -> None:
 
 def test_a_request_names_one_of_several_directions() -> None:
     writer = replace(
-        _writer(), directions={"de-en": lambda texts: [f"en {text}" for text in texts], "fr-en": _reversed}
+        _writer(), directions={"de-en": lambda texts, beam: [f"en {text}" for text in texts], "fr-en": _reversed}
     )
     with _client(writer) as client:
         outputs = {}
@@ -97,13 +97,13 @@ def test_a_request_names_one_of_several_directions() -> None:
     for wrong in ("en-fr", 5):
         assert outputs[wrong].status_code == 400 and "new has de-en, fr-en" in outputs[wrong].json()["error"]
     assert health[0]["directions"] == ["de-en", "fr-en"]
-    assert writer.answer([("fr-en", "ab"), (None, "x"), ("fr-en", "cd")]) == ["ba", "X", "dc"]
+    assert writer.answer([Source("ab", "fr-en"), Source("x"), Source("cd", "fr-en")]) == ["ba", "X", "dc"]
     with _client(_writer()) as client:
         one = client.post("/translate", json={"texts": ["a"], "direction": "de-en"}, headers=AUTHORISED)
     assert one.status_code == 400 and "has one only" in one.json()["error"]
 
 
-def _reversed(texts: Sequence[str]) -> list[str]:
+def _reversed(texts: Sequence[str], beam: int) -> list[str]:
     return [text[::-1] for text in texts]
 
 
@@ -191,10 +191,10 @@ def test_models_are_served_by_ctranslate2_and_without_it_by_torch(
     expected = translator(bundle, _languages(), MeasurementSettings(beam=1))(texts)
     for model in ("model", "exported"):
         with _translator(tmp_path / model) as writer:
-            assert (writer.engine, writer.write(texts)) == ("CTranslate2", expected)
+            assert (writer.engine, writer.write(texts, 1)) == ("CTranslate2", expected)
     monkeypatch.setattr("subgraft.interfaces.serving.writer.find_spec", lambda name: None)
     with _translator(tmp_path / "model") as writer:
-        assert (writer.engine, writer.write(texts)) == ("PyTorch", expected)
+        assert (writer.engine, writer.write(texts, 1)) == ("PyTorch", expected)
 
 
 def test_languages_that_the_models_files_name_need_not_be_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,14 +203,14 @@ def test_languages_that_the_models_files_name_need_not_be_said(tmp_path: Path, m
     tell_languages(tmp_path, "en", "de")
     expected = translator(bundle, _languages(), MeasurementSettings(beam=1))(texts)
     with _translator(tmp_path) as writer:
-        assert (writer.engine, writer.write(texts)) == ("CTranslate2", expected)
+        assert (writer.engine, writer.write(texts, 1)) == ("CTranslate2", expected)
         with _client(writer) as client:
             (model,) = client.post("/translate", json={"texts": texts}, headers=AUTHORISED).json()["models"]
         assert model["languages"] == {"source": "en", "target": "de"}
         assert writer.languages == _languages()
     monkeypatch.setattr("subgraft.interfaces.serving.writer.find_spec", lambda name: None)
     with _translator(tmp_path) as writer:
-        assert (writer.engine, writer.write(texts), writer.languages) == ("PyTorch", expected, _languages())
+        assert (writer.engine, writer.write(texts, 1), writer.languages) == ("PyTorch", expected, _languages())
 
 
 def _languages() -> Any:

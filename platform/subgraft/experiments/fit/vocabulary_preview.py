@@ -16,7 +16,8 @@ from typing import Any
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SENTENCEPIECE_KINDS
 from subgraft.experiments.fit.choices import vocabulary_size
-from subgraft.subwords.vocabulary.entry import Entry, Mark
+from subgraft.subwords.vocabulary.cuts import readable
+from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.extend import Extender
 from subgraft.subwords.vocabulary.learn import kind_like, learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
@@ -143,7 +144,7 @@ def preview_vocabularies(old: Tokenizer, lines: Sequence[str]) -> VocabularyPrev
         options=tuple(options),
         gains=_gains(old, extended[-1], text) if extended else (),
         unused=len(old) - len(trimmed),
-        common_unused=tuple(_readable(old, i) for i in unused[:MAX_SHOWN]),
+        common_unused=tuple(readable(old, i) for i in unused[:MAX_SHOWN]),
         unknown_tokens=unknown_characters(old, words, MAX_SHOWN),
     )
 
@@ -189,15 +190,7 @@ def _gains(old: Tokenizer, extended: Tokenizer, text: Sequence[str]) -> tuple[Vo
     entries: dict[int, Entry] = {token: entry for token in uses if (entry := extended.entries[token]) is not None}
     cuts = old.segment_batch(list(entries.values()))
     gains = [
-        VocabularyGain(_readable(extended, token), uses[token], tuple(_readable(old, part) for part in cut))
+        VocabularyGain(readable(extended, token), uses[token], tuple(readable(old, part) for part in cut))
         for token, cut in zip(entries, cuts, strict=True)
     ]
     return tuple(sorted(gains, key=lambda gain: (-gain.saved, gain.piece))[:MAX_SHOWN])
-
-
-def _readable(tokenizer: Tokenizer, token: int) -> str:
-    """A piece with its mark; byte-level pieces as text if they are."""
-    entry = tokenizer.entries[token]
-    if entry is None or tokenizer.mark is not Mark.BYTELEVEL:
-        return tokenizer.pieces[token]
-    return ("Ġ" if entry.word_initial else "") + entry.surface

@@ -21,7 +21,7 @@ from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, pa
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import Family, Head, family_of
 from subgraft.modeling.heads import head_of
-from subgraft.modeling.hub import family_at, read_config, require_model
+from subgraft.modeling.hub import family_at, pinned, read_config, require_model
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
 from subgraft.modeling.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator
 from subgraft.modeling.inference.prompts import ChatTemplate
@@ -44,12 +44,16 @@ class Model:
     languages: those that it was made for, where its files say so.
     reports: after a transfer, by side, how the new tokens were initialised.
     further_directions: those in addition to `languages`.
+    source: the directory or hub id that it was loaded from.
+    original: after a transfer, the source of the model that was transferred, and its vocabularies' fingerprints.
     """
 
     bundle: Bundle
     languages: Languages | None = None
     reports: Mapping[SideName, TransplantReport] = field(default_factory=dict)
     further_directions: tuple[Languages, ...] = ()
+    source: str = ""
+    original: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Family, sizes and languages in one line."""
@@ -81,7 +85,7 @@ class Model:
         self.bundle.save(directory)
         write_languages(self._directions, directory)
         if self.reports:
-            write_reports(self.reports, directory)
+            write_reports(self.reports, directory, self.original)
 
 
 def load(model: Path | str) -> Model:
@@ -89,7 +93,10 @@ def load(model: Path | str) -> Model:
 
     Raises UserError if it contains none, for an unknown family, and for weights that are not in safetensors.
     """
-    return of_directory(require_model(located(model)))
+    name = located(model)
+    directory = require_model(name)
+    source = str(directory.absolute()) if Path(name).is_dir() else pinned(str(name), directory)
+    return replace(of_directory(directory), source=source)
 
 
 def of_directory(directory: Path) -> Model:

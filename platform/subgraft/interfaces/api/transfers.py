@@ -85,6 +85,8 @@ def transfer(
     code_initialisers = new_languages_of(new_languages)
     target = {side: vocabulary_of(vocabulary, side) for side in sides}
     old = _copy(model) if isinstance(model, Model) else load(model)
+    vocabularies = {side: tokenizer.fingerprint for side, tokenizer in old.bundle.tokenizers.items()}
+    original = old.original or ({"model": old.source, "vocabularies": vocabularies} if old.source else {})
     bundle = with_new_languages(old.bundle, code_initialisers, seed)
     target = {
         side: with_codes_of(tokenizer, bundle.tokenizers[side], code_initialisers)
@@ -96,7 +98,7 @@ def transfer(
     for message in dict.fromkeys(lost_probes(bundle.tokenizers[side], target[side]) for side in present):
         warn_of(message)
     result = transfer_bundle(bundle, target, initialiser)
-    return replace(old, bundle=result.bundle, reports=result.reports)
+    return replace(old, bundle=result.bundle, reports=result.reports, source="", original=original)
 
 
 def with_new_languages(bundle: Bundle, languages: Mapping[str, str], seed: int) -> Bundle:

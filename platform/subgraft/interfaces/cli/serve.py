@@ -31,8 +31,9 @@ def add_to(commands: Commands) -> None:
     serve = commands.add_parser(
         "serve", help="answer requests for translations, completions or labels on this machine, and show a page"
     )
-    serve.add_argument("model", metavar="MODEL", help=f"{MODEL_HELP}, or the output of `export --to ctranslate2`")
-    serve.add_argument("--compare-with", metavar="MODEL", help="a second model, for example with the old vocabulary")
+    models = f"{MODEL_HELP}, or the output of `export --to ctranslate2`; several are compared"
+    serve.add_argument("models", nargs="+", metavar="MODEL", help=models)
+    serve.add_argument("--compare-with", metavar="MODEL", help="a further model, as if it followed the others")
     serve.add_argument("--port", type=whole_number(0, 65535), default=8111, help="0 for any free port (default 8111)")
     host = f"address to listen on, as 0.0.0.0 in a container; there is no TLS (default {HOST}: this machine alone)"
     serve.add_argument("--host", metavar="ADDRESS", type=_address, default=HOST, help=host)
@@ -47,22 +48,25 @@ def add_to(commands: Commands) -> None:
 
 def serve_model(arguments: argparse.Namespace) -> None:
     """Serve until SIGTERM or SIGINT, which end it with exit code 0."""
+    from subgraft.experiments.origin import origin_of
     from subgraft.interfaces.serving.application import LOCAL_NAMES, application
     from subgraft.interfaces.serving.batching import is_working
     from subgraft.interfaces.serving.writer import open_model
 
-    names = dict.fromkeys([arguments.model, *filter(None, [arguments.compare_with])])
+    names = dict.fromkeys([*arguments.models, *filter(None, [arguments.compare_with])])
     with contextlib.ExitStack() as stack, _interruptible():
         listening = stack.enter_context(_listening(arguments.host, arguments.port))
+        places = {name: local_model(name) for name in names}
         models = {
-            name: stack.enter_context(open_model(local_model(name), arguments.languages, arguments.beam))
-            for name in names
+            name: stack.enter_context(open_model(place, arguments.languages, arguments.beam))
+            for name, place in places.items()
         }
         token = secrets.token_urlsafe(32)
         if arguments.token_file is not None:
             stack.enter_context(_token_file(arguments.token_file, token))
         hosts = LOCAL_NAMES if arguments.host.is_loopback else ("*",)
-        _run(application(models, token, names=hosts), listening, token, arguments.token_file)
+        origins = {name: origin_of(place) for name, place in places.items()}
+        _run(application(models, token, names=hosts, origins=origins), listening, token, arguments.token_file)
     if is_working():
         # Python would wait for the model, which may write for minutes, and nothing can interrupt it.
         sys.stdout.flush()

@@ -1,5 +1,5 @@
-"""The HTTP routes: a page with a text box, and with a token POST /translate, those of `completions.py` and
-`predictions.py`, and GET /health, which lists the served models.
+"""The HTTP routes: a page to type in, and with a token POST /translate, those of `completions.py`, `predictions.py` and
+`vocabularies.py`, and GET /health, which lists the served models.
 
 The page itself needs no token; its script reads the token from the address's fragment, which browsers do not send.
 Requests for another host name are refused, so that a web page cannot reach the server through a name of its own that
@@ -9,10 +9,15 @@ points to this machine.
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import json
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Any
 
 from starlette.applications import Starlette
@@ -22,6 +27,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from subgraft.base.limits import MAX_BEAM_SIZE
+from subgraft.experiments.origin import Origin
 from subgraft.interfaces.serving.batching import Batcher
 from subgraft.interfaces.serving.completions import Completions
 from subgraft.interfaces.serving.predictions import Predictions
@@ -33,7 +40,8 @@ from subgraft.interfaces.serving.requests import (
     check_token,
     respond,
 )
-from subgraft.interfaces.serving.writer import Served, Writer
+from subgraft.interfaces.serving.vocabularies import Vocabularies
+from subgraft.interfaces.serving.writer import Served, Source, Writer
 from subgraft.training.understanding.predictor import Predictor
 
 # The maximum characters of a text, and seconds until a request times out.
@@ -47,6 +55,7 @@ def application(
     token: str,
     patience: float = PATIENCE,
     names: Sequence[str] = LOCAL_NAMES,
+    origins: Mapping[str, Origin] = MappingProxyType({}),
 ) -> Starlette:
     """The application.
 
@@ -55,8 +64,9 @@ def application(
         token: the token that requests need.
         patience: seconds until a request times out.
         names: host names that requests may use; "*" allows any.
+        origins: the models' vocabularies before their transfers, which the page compares.
     """
-    endpoints = _Endpoints(models, token, patience)
+    endpoints = _Endpoints(models, token, patience, origins)
     return Starlette(
         routes=endpoints.routes(),
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=names)],
@@ -67,7 +77,9 @@ def application(
 class _Endpoints:
     """The endpoints of the application, and the batchers of its models."""
 
-    def __init__(self, models: Mapping[str, Served], token: str, patience: float) -> None:
+    def __init__(
+        self, models: Mapping[str, Served], token: str, patience: float, origins: Mapping[str, Origin]
+    ) -> None:
         self._token, self._patience = token, patience
         self._writers = {name: model for name, model in models.items() if isinstance(model, Writer)}
         predictors = {name: model for name, model in models.items() if isinstance(model, Predictor)}
@@ -75,6 +87,7 @@ class _Endpoints:
         self._batchers = {name: Batcher(writer.answer) for name, writer in self._writers.items()}
         self._completions = Completions(self._completers, token, patience)
         self._predictions = Predictions(predictors, token, patience)
+        self._vocabularies = Vocabularies(models, origins, token, patience)
 
     def routes(self) -> list[Route]:
         return [
@@ -83,6 +96,7 @@ class _Endpoints:
             Route("/translate", self._translate, methods=["POST"]),
             *self._completions.routes(),
             *self._predictions.routes(),
+            *self._vocabularies.routes(),
         ]
 
     @asynccontextmanager
@@ -92,6 +106,7 @@ class _Endpoints:
             *self._batchers.values(),
             *self._completions.batchers,
             *self._predictions.batchers,
+            *self._vocabularies.batchers,
         ]
         tasks = [asyncio.create_task(batcher.run()) for batcher in batchers]
         yield
@@ -99,8 +114,8 @@ class _Endpoints:
             task.cancel()
 
     async def _page(self, request: Request) -> Response:
-        text = files("subgraft.interfaces.serving").joinpath("page.html").read_text(encoding="utf-8")
-        return HTMLResponse(text, headers=HEADERS)
+        text, policy = _page()
+        return HTMLResponse(text, headers=HEADERS | {"Content-Security-Policy": policy})
 
     async def _translate(self, request: Request) -> Response:
         return await respond(self._translations(request))
@@ -111,9 +126,10 @@ class _Endpoints:
             routes = dict.fromkeys(model["route"] for model in self._served())
             raise RefusedError(404, f"no model that translates is served: POST {' or '.join(routes)}")
         body = await body_of(request)
-        texts, direction = _texts(body), _direction(body, self._writers)
-        items = [(direction, text) for text in texts]
-        answers = await asyncio.gather(*(batcher.ask(items, self._patience) for batcher in self._batchers.values()))
+        texts, direction, beam = _texts(body), _direction(body, self._writers), _beam(body)
+        sources = [Source(text, direction, beam) for text in texts]
+        # One model after another: together they would take each other's time, which the answer reports.
+        answers = [await batcher.ask(sources, self._patience) for batcher in self._batchers.values()]
         answered = zip(self._writers.items(), answers, strict=True)
         return {
             "models": [_describe_answer(name, writer, texts, direction, *answer) for (name, writer), answer in answered]
@@ -127,14 +143,31 @@ class _Endpoints:
         return {"models": self._served()}
 
     def _served(self) -> list[dict[str, Any]]:
-        """Each model's task and route."""
+        """Each model's task, route and vocabularies."""
         translating: list[dict[str, Any]] = [
-            {"model": name, "task": "translation", "route": "/translate"}
+            {"model": name, "task": "translation", "route": "/translate", "engine": writer.engine, "beam": writer.beam}
+            | ({"languages": writer.languages.model_dump()} if writer.languages else {})
             | ({"directions": [*writer.directions]} if writer.directions else {})
             for name, writer in self._writers.items()
         ]
-        completing = [{"model": name, "task": "completion", "route": "/v1/completions"} for name in self._completers]
-        return [*translating, *completing, *self._predictions.describe()]
+        described = [*translating, *self._completions.describe(), *self._predictions.describe()]
+        return [each | {"vocabularies": self._vocabularies.describe(each["model"])} for each in described]
+
+
+@cache
+def _page() -> tuple[str, str]:
+    """The page, and the policy under which browsers run its own script and style, and no text as HTML."""
+    text = files("subgraft.interfaces.serving").joinpath("page.html").read_text(encoding="utf-8")
+    allowed = []
+    for name in ("script", "style"):
+        content = re.findall(rf"<{name}>(.*?)</{name}>", text, flags=re.DOTALL)
+        digests = (base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in content)
+        allowed.append(" ".join([f"{name}-src", *(f"'sha256-{digest}'" for digest in digests)]))
+    further = (
+        *("connect-src 'self'", "img-src data:", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'"),
+        *("require-trusted-types-for 'script'", "trusted-types 'none'"),
+    )
+    return text, "; ".join(("default-src 'none'", *allowed, *further))
 
 
 def _texts(body: bytes) -> list[str]:
@@ -162,6 +195,14 @@ def _direction(body: bytes, writers: Mapping[str, Writer]) -> str | None:
         if not isinstance(direction, str) or direction not in writer.directions:
             raise RefusedError(400, f"direction: {name} has {', '.join(writer.directions) or 'one only'}")
     return None if direction is None else str(direction)
+
+
+def _beam(body: bytes) -> int | None:
+    """The `beam` of a request, if it names one. Raises RefusedError for anything but a size."""
+    beam: Any = json.loads(body).get("beam")
+    if beam is not None and (isinstance(beam, bool) or not isinstance(beam, int) or not 1 <= beam <= MAX_BEAM_SIZE):
+        raise RefusedError(400, f"beam: a whole number from 1 to {MAX_BEAM_SIZE:,}")
+    return None if beam is None else int(beam)
 
 
 def _describe_answer(

@@ -30,7 +30,7 @@ from subgraft.interfaces.serving.requests import (
     check_token,
 )
 from subgraft.modeling.inference.complete import Completer, Completion, Sampling
-from subgraft.modeling.inference.prompts import ChatTemplate
+from subgraft.modeling.inference.prompts import ChatTemplate, chat_template
 
 # Values of unsupported fields that change nothing, which some clients send in every request.
 _NEUTRAL: Mapping[str, Sequence[Any]] = {
@@ -121,6 +121,20 @@ class Completions:
     @property
     def batchers(self) -> Sequence[Batcher[Any, Any]]:
         return [*self._queues.values(), *self._chats.values()]
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Each model's task and route, whether it answers conversations, and its length in tokens."""
+        return [
+            {
+                "model": name,
+                "task": "completion",
+                "route": "/v1/completions",
+                "engine": model.engine,
+                "chat": chat_template(model.tokenizer) is not None,
+                "max_positions": model.max_positions,
+            }
+            for name, model in self._models.items()
+        ]
 
     def routes(self) -> list[Route]:
         return [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -65,8 +64,8 @@ class Predictions:
             raise RefusedError(404, f"no model that answers POST {route} is served: GET /health names those that are")
         values = _values(await body_of(request))
         requests = {name: _inputs(values, model.form) for name, model in models.items()}
-        pending = (self._queues[name].ask(inputs, self._patience) for name, inputs in requests.items())
-        answers = zip(models.items(), await asyncio.gather(*pending), strict=True)
+        pending = [await self._queues[name].ask(inputs, self._patience) for name, inputs in requests.items()]
+        answers = zip(models.items(), pending, strict=True)
         return {
             "models": [
                 {

@@ -15,8 +15,7 @@ from subgraft.interfaces.serving.server import has_token
 # The maximum bytes of a request, and its texts or prompts.
 MAX_BODY_BYTES, MAX_TEXTS = 64 * 1024, 32
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-    "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",

@@ -6,10 +6,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
@@ -27,6 +27,17 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.setup import device
 from subgraft.training.understanding.predictor import Predictor
 
+# Translates texts with a beam of this size.
+Write: TypeAlias = Callable[[Sequence[str], int], list[str]]
+
+
+class Source(NamedTuple):
+    """A text to translate. direction, beam: None for those that the server was started with."""
+
+    text: str
+    direction: str | None = None
+    beam: int | None = None
+
 
 @dataclass(frozen=True)
 class Writer:
@@ -34,22 +45,25 @@ class Writer:
 
     engine: the engine's name on the page. languages: the direction of `write`, if it is known.
     directions: of a model with several directions, the translator of each by its name.
+    beam: for requests that name none.
     """
 
     engine: str
     encoder: Tokenizer
     decoder: Tokenizer
-    write: Callable[[Sequence[str]], list[str]]
+    write: Write
     languages: Languages | None = None
-    directions: Mapping[str, Callable[[Sequence[str]], list[str]]] = field(default_factory=dict)
+    directions: Mapping[str, Write] = field(default_factory=dict)
+    beam: int = 1
 
-    def answer(self, items: Sequence[tuple[str | None, str]]) -> list[str]:
-        """An output for each direction and text; None is the direction of `write`."""
-        outputs = [""] * len(items)
-        for direction in dict.fromkeys(name for name, _ in items):
-            indices = [index for index, (name, _) in enumerate(items) if name == direction]
+    def answer(self, sources: Sequence[Source]) -> list[str]:
+        """An output for each source."""
+        outputs = [""] * len(sources)
+        for direction, beam in dict.fromkeys((source.direction, source.beam) for source in sources):
+            indices = [index for index, source in enumerate(sources) if source[1:] == (direction, beam)]
             write = self.write if direction is None else self.directions[direction]
-            for index, output in zip(indices, write([items[index][1] for index in indices]), strict=True):
+            written = write([sources[index].text for index in indices], beam or self.beam)
+            for index, output in zip(indices, written, strict=True):
                 outputs[index] = output
         return outputs
 
@@ -91,10 +105,13 @@ def open_model(model: str, languages: Languages | None, beam: int) -> Iterator[S
                     bundle.model.to(device())  # type: ignore[arg-type]
                     yield TorchCompleter(bundle)
                     return
-                settings = MeasurementSettings(beam=beam)
-                translate = translator(bundle, languages, settings)
-                by_direction = {pair.name: translator(bundle, pair, settings) for pair in _several(directions)}
-                yield Writer("PyTorch", bundle.encoder, bundle.decoder, translate, languages, by_direction)
+
+                def search(pair: Languages | None, beam: int) -> Callable[[Sequence[str]], list[str]]:
+                    return translator(bundle, pair, MeasurementSettings(beam=beam))
+
+                by_direction = {pair.name: _for_any_beam(search, pair) for pair in _several(directions)}
+                write = _for_any_beam(search, languages)
+                yield Writer("PyTorch", bundle.encoder, bundle.decoder, write, languages, by_direction, beam)
                 return
             directory = Path(folder)
         exported = ExportedModel.open(directory)
@@ -106,13 +123,22 @@ def open_model(model: str, languages: Languages | None, beam: int) -> Iterator[S
         if "encoder" not in exported.sides:
             yield ExportedCompleter(exported)
             return
-        ratio = MeasurementSettings().max_length_ratio
-        translator_of = partial(
-            ExportedTranslator, exported, beam=beam, max_length_ratio=ratio, running=engine(exported)
-        )
-        by_name = {pair.name: translator_of(languages=pair) for pair in _several(directions)}
-        write = translator_of(languages=languages)
-        yield Writer("CTranslate2", exported.encoder, exported.decoder, write, languages, by_name)
+        ratio, running = MeasurementSettings().max_length_ratio, engine(exported)
+
+        def search_exported(pair: Languages | None, beam: int) -> Callable[[Sequence[str]], list[str]]:
+            return ExportedTranslator(exported, pair, beam=beam, max_length_ratio=ratio, running=running)
+
+        by_name = {pair.name: _for_any_beam(search_exported, pair) for pair in _several(directions)}
+        write = _for_any_beam(search_exported, languages)
+        yield Writer("CTranslate2", exported.encoder, exported.decoder, write, languages, by_name, beam)
+
+
+def _for_any_beam(
+    search: Callable[[Languages | None, int], Callable[[Sequence[str]], list[str]]], pair: Languages | None
+) -> Write:
+    """A translator of this direction, which is made once for each size of the beam."""
+    by_beam = cache(partial(search, pair))
+    return lambda texts, beam: by_beam(beam)(texts)
 
 
 def _several(directions: Sequence[Languages]) -> Sequence[Languages]:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from subgraft.base.terminal_escaping import say
 from subgraft.config.settings_base import SideName
@@ -41,6 +41,8 @@ def train_static_embeddings(stage: StaticEmbeddingsStage, inputs: Inputs, out: P
 
 
 REPORT = "transfer.json"
+# The entry of the report for the model that was transferred, and its vocabularies' fingerprints, outside of a store.
+ORIGINAL = "original"
 
 
 def run_transfer(stage: TransferStage, inputs: Inputs, out: Path, context: Context) -> Summary:
@@ -87,8 +89,12 @@ def transfer_bundle(bundle: Bundle, target: Mapping[SideName, Tokenizer], method
     return TransferResult(result, reports, matrices)
 
 
-def write_reports(reports: Mapping[SideName, TransplantReport], out: Path) -> None:
-    (out / REPORT).write_text(json.dumps({side: asdict(r) for side, r in reports.items()}, indent=1) + "\n")
+def write_reports(
+    reports: Mapping[SideName, TransplantReport], out: Path, original: Mapping[str, Any] | None = None
+) -> None:
+    entries: dict[str, Any] = {side: asdict(report) for side, report in reports.items()}
+    entries |= {ORIGINAL: original} if original else {}
+    (out / REPORT).write_text(json.dumps(entries, indent=1) + "\n")
 
 
 def transfer(

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from subgraft.subwords.vocabulary.entry import Entry, Mark
+from subgraft.subwords.vocabulary.cuts import readable
+from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.lost_text import LostText, lost_text, sampled
 from subgraft.subwords.vocabulary.spelling import Spelling, chunks, spelling, unknown_characters
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -122,7 +123,9 @@ def _oversegmented(
     ]
     gains.sort(key=lambda gain: (-gain[0], -gain[1], gain[2]))
     return tuple(
-        Oversegmented(word, count, _readable(upstream, ours), _readable(downstream, theirs))
+        Oversegmented(
+            word, count, tuple(readable(upstream, i) for i in ours), tuple(readable(downstream, i) for i in theirs)
+        )
         for _, count, word, ours, theirs in gains[:max_words]
     )
 
@@ -135,17 +138,6 @@ def _strip_punctuation(word: str) -> str:
     while start < end and unicodedata.category(word[end - 1])[0] in "PS":
         end -= 1
     return word[start:end]
-
-
-def _readable(tokenizer: Tokenizer, ids: list[int]) -> tuple[str, ...]:
-    """Pieces for display: unchanged, but byte-level pieces as text if they are valid text."""
-    if tokenizer.mark is not Mark.BYTELEVEL:
-        return tuple(tokenizer.pieces[i] for i in ids)
-    entries = [(tokenizer.entries[i], tokenizer.pieces[i]) for i in ids]
-    mark = Mark.BYTELEVEL.value
-    return tuple(
-        piece if entry is None else (mark if entry.word_initial else "") + entry.surface for entry, piece in entries
-    )
 
 
 _FIGURES: dict[str, Callable[[Spelling], str]] = {

@@ -15,6 +15,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
 from subgraft.modeling.inference.ctranslate2_encoder import load_exported_head
 from subgraft.modeling.tokenizers import languages_at
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.whole_examples import BATCH_TOKENS
 from subgraft.training.setup import device
 from subgraft.training.understanding.inputs import TextEncoder
@@ -66,6 +67,10 @@ class Predictor:
     def labels(self) -> Sequence[str]:
         """The labels of the task; empty if it does not choose among labels."""
         return self.task.labels
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self._encoder.tokenizer
 
     def predict(
         self, inputs: Iterable[Any], batch_tokens: int = BATCH_TOKENS, progress: Callable[[int], None] | None = None
