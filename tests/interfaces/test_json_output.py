@@ -61,7 +61,7 @@ def test_advice_has_each_vocabulary(printed: Any, tmp_path: Path) -> None:
     Bundle(toys.marian(), toys.english_tokenizer(), toys.german_tokenizer()).save(tmp_path / "marian")
     (tmp_path / "de.txt").write_text("".join(f"{line}\n" for line in toys.german(900, 7)))
     advice = printed("advise", tmp_path / "marian", "--text", tmp_path / "de.txt")
-    assert advice["lines"] == 900 and advice["options"][0]["size"] == 90
+    assert advice["verdict"].startswith("Verdict: ") and advice["lines"] == 900 and advice["options"][0]["size"] == 90
     assert all(option["tokens_per_sentence"] > 0 for option in advice["options"])
     assert advice["worth_adding"][0]["saved"] > 0 and advice["seconds"]["body"] > 0
 

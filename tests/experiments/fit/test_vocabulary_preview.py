@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
@@ -13,10 +14,11 @@ import toys
 from old_vocabularies import KINDS, TASK
 from subgraft.base.errors import UserError
 from subgraft.experiments.fit.base_model import BaseModelFacts
-from subgraft.experiments.fit.preview_page import plot_png
+from subgraft.experiments.fit.preview_page import plot_png, verdict
 from subgraft.experiments.fit.sentence_cost import measure_cost
 from subgraft.experiments.fit.tokenization_report import measure_lines
 from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, preview_vocabularies
+from subgraft.interfaces.api.advice import VocabularyAdvice
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
 
@@ -52,6 +54,24 @@ def test_what_cannot_be_spelled_is_counted() -> None:
     preview = preview_vocabularies(toys.german_tokenizer(), [*toys.german(200), *["Ω 数 dank"] * 40])
     assert set(preview.unknown_tokens) == {"Ω", "数"}
     assert preview.old.spelling.with_unknown > 0
+
+
+def test_advice_begins_with_its_verdict() -> None:
+    """By the same rules whatever the vocabulary: what it saves, what it spells, and what it would lose."""
+    preview = preview_vocabularies(KINDS["unigram"](), TEXT)
+    largest = max((each for each in preview.options if each.way == "extended"), key=lambda each: each.changed)
+    continued = verdict(preview, True)
+    assert continued.startswith(f"Verdict: extend the vocabulary by {largest.changed:,} subwords, which would save ")
+    assert f"{1 - preview.tokens_ratio(largest):.0%}" in continued
+    assert re.match(
+        r"Verdict: (replace|stay with) the vocabulary: a vocabulary of [\d,]+ subwords", verdict(preview, False)
+    )
+    assert "Verdict: " in str(VocabularyAdvice(preview, None, True))[:12]
+    own = toys.german_tokenizer()
+    no_gain = replace(preview, options=(preview.options[0],))
+    assert "stay with the vocabulary, as no other would save 5%" in verdict(no_gain, True)
+    unknown = preview_vocabularies(own, [*toys.german(200), *["Ω 数 dank"] * 100])
+    assert "unknown to the old one" in verdict(unknown, True)
 
 
 def test_too_little_text_is_refused() -> None:

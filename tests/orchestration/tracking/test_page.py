@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -14,6 +15,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from time import sleep
 from urllib.parse import parse_qs, urlsplit
 
 import psutil
@@ -23,7 +25,7 @@ from listening import answering_elsewhere, listening
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.orchestration.tracking.page import PASSWORD, USER, addresses, is_open, password_in, serve
 from subgraft.orchestration.tracking.server import Server
-from tracking_servers import closed_port, wait_for
+from tracking_servers import wait_for
 
 API = "/api/2.0/mlflow"
 
@@ -56,19 +58,27 @@ def basic(password: str, user: str = USER) -> str:
     return "Basic " + b64encode(f"{user}:{password}".encode()).decode()
 
 
+def _printed_port(output: Path, process: subprocess.Popen[bytes]) -> int:
+    """The port that the command has chosen."""
+    while not (port := re.search(rb"http://127\.0\.0\.1:(\d+)/", output.read_bytes())):
+        assert process.poll() is None, output.read_text()
+        sleep(0.2)
+    return int(port[1])
+
+
 def start(home: Path, folder: Path) -> Page:
     folder.mkdir()
-    port = closed_port()
     environment = os.environ | {"SUBGRAFT_HOME": str(home)}
     environment.pop("MLFLOW_TRACKING_URI", None)
     process = subprocess.Popen(
-        [sys.executable, "-m", "subgraft", "tracking", "--port", str(port)],
+        [sys.executable, "-m", "subgraft", "tracking", "--port", "0"],
         cwd=folder,
         env=environment,
         stdout=(folder.with_suffix(".out")).open("wb"),
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
+    port = _printed_port(folder.with_suffix(".out"), process)
     wait_for(port)
     return Page(port, home, folder, process)
 

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from subgraft.config.settings_base import MAX_LOST_LINES
 from subgraft.evaluation.reporting.drawing import looks, new_figure, png
-from subgraft.experiments.fit.priors import advice
+from subgraft.experiments.fit.priors import OLD, PRIORS, advice, recommend
 from subgraft.experiments.fit.sentence_cost import SentenceCost
-from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, Option, VocabularyPreview
+from subgraft.experiments.fit.vocabulary_preview import (
+    EXAMPLES,
+    WORTH_SAVING,
+    WORTH_SPELLING,
+    Option,
+    VocabularyPreview,
+)
 from subgraft.subwords.vocabulary.lost_text import LostText
 
 if TYPE_CHECKING:
@@ -41,7 +48,43 @@ def render(preview: VocabularyPreview, cost: SentenceCost | None, continues: boo
     )
     advised = advice(preview.lines, preview.replaced_ratio, continues=continues)
     losses = [f"Warning: {way}, {lost}." for way, lost in _most_lost(preview).items()]
-    return Group(summary, _options(preview, cost), *losses, sizes, _gain_table(preview), dropped, advised)
+    opening = (verdict(preview, continues), summary)
+    return Group(*opening, _options(preview, cost), *losses, sizes, _gain_table(preview), dropped, advised)
+
+
+def verdict(preview: VocabularyPreview, continues: bool) -> str:
+    """Whether another vocabulary is worth a training, in a sentence; those that lose text do not count."""
+    usable = [option for option in preview.options if option.lost.share <= MAX_LOST_LINES]
+    best = {option.way: option for option in sorted(usable, key=lambda option: -preview.tokens_ratio(option))}
+    extended, replaced = (_if_worthwhile(best.get(way), preview) for way in ("extended", "replaced"))
+    if extended is None and replaced is None:
+        return f"Verdict: stay with the vocabulary, as no other would save {WORTH_SAVING:.0%} of this text's tokens."
+    if replaced is not None and (not continues or extended is None):
+        what = f"a vocabulary of {replaced.size:,} subwords {_saved(replaced, preview)}"
+        if continues:
+            return f"Verdict: {what}, so try it with `subgraft fit` if the model is for this text alone."
+        advised = recommend(PRIORS, preview.lines, tokens_ratio=preview.replaced_ratio)
+        if advised.system == OLD:
+            return f"Verdict: stay with the vocabulary: {what}, but on the most similar tasks measured it was worse."
+        gain = f"on the most similar tasks measured it gained {advised.gain:+.1f} chrF with `{advised.system}`"
+        return f"Verdict: replace the vocabulary: {what}, and {gain}."
+    assert extended is not None
+    what = f"extend the vocabulary by {extended.changed:,} subwords, which {_saved(extended, preview)}"
+    return f"Verdict: {what}, and measure with `subgraft fit` whether the model stays as good."
+
+
+def _if_worthwhile(option: Option | None, preview: VocabularyPreview) -> Option | None:
+    """The vocabulary if it saves tokens, or spells text that the present one does not."""
+    if option is None:
+        return None
+    spelled = preview.old.spelling.unknown_share - option.spelling.unknown_share
+    return option if 1 - preview.tokens_ratio(option) >= WORTH_SAVING or spelled >= WORTH_SPELLING else None
+
+
+def _saved(option: Option, preview: VocabularyPreview) -> str:
+    saved, unknown = 1 - preview.tokens_ratio(option), preview.old.spelling.unknown_share
+    spells = f", and spells most of the {unknown:.1%} unknown to the old one" if unknown >= WORTH_SPELLING else ""
+    return f"would {'save' if saved >= 0 else 'add'} {abs(saved):.0%} of this text's tokens{spells}"
 
 
 def _most_lost(preview: VocabularyPreview) -> dict[str, LostText]:

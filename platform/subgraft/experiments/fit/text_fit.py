@@ -37,7 +37,7 @@ from subgraft.experiments.fit.preview_page import render
 from subgraft.experiments.fit.session import FitRequest, FitSession, PreparedFit, expected_training, machine
 from subgraft.experiments.fit.split import Documents, Split, split
 from subgraft.experiments.fit.tokenization_report import measure_lines
-from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, MAX_ADDED, preview_vocabularies
+from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, MAX_ADDED, WORTH_SAVING, preview_vocabularies
 from subgraft.experiments.model_selection import Finetuned, Selection
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.session import Session
@@ -64,8 +64,6 @@ CLEANING = Cleaning(max_characters=None, max_ratio=None)
 EXTENDED, REPLACED = "extended", "replaced"
 # A model may have this many bits per character more than the one with the old vocabulary, and is called not worse.
 MARGIN = 0.01
-# An extension that saves fewer of the tokens is not worth another vocabulary.
-WORTH_SAVING = 0.05
 # Measured on SmolLM2: docs/measurements/pretrained-language-model.md.
 LEARNING_RATE, NEW_EMBEDDING_LEARNING_RATE = 2e-4, 1e-3
 UPDATE, LARGE_UPDATE, MANY_CHARACTERS = 2000, 4000, 500_000  # characters

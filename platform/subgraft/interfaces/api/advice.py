@@ -39,6 +39,13 @@ class VocabularyAdvice:
     cost: SentenceCost | None
     continues: bool
 
+    @property
+    def verdict(self) -> str:
+        """Whether another vocabulary is worth a training, in a sentence."""
+        from subgraft.experiments.fit.preview_page import verdict
+
+        return verdict(self.preview, self.continues)
+
     def table(self) -> RenderableType:
         """All of it, as the command prints it."""
         from subgraft.experiments.fit.preview_page import render

@@ -65,7 +65,8 @@ def add_to(commands: Commands) -> None:
     report.set_defaults(command=copy_report)
 
     tracking = commands.add_parser("tracking", help="show this store's MLflow page, on this machine, for you alone")
-    tracking.add_argument("--port", type=whole_number(1, 65535), default=5000, help="default: 5000")
+    port = "0 for any free port (default 5000)"
+    tracking.add_argument("--port", type=whole_number(0, 65535), default=5000, help=port)
     tracking.set_defaults(command=serve_tracking)
     _add_search(commands)
     _add_schema(commands)

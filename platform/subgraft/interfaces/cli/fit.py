@@ -153,7 +153,7 @@ def advise(arguments: argparse.Namespace) -> None:
         require_absent(arguments.picture)
     advice = subgraft.advise(arguments.model, arguments.text, side=arguments.side)
     if arguments.json:
-        print_json(**describe(advice.preview), seconds=advice.cost)
+        print_json(verdict=advice.verdict, **describe(advice.preview), seconds=advice.cost)
     else:
         console().print(advice.table())
     if arguments.picture:

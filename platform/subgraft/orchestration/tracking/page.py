@@ -122,7 +122,7 @@ async def _answer(send: Send, status: int, text: str) -> None:
 
 
 def serve(home: Path, port: int, say: Callable[[str], None], uri: str | None = None) -> None:
-    """Serve MLflow's page of the runs under `home` on this machine's `port`, until interrupted.
+    """Serve MLflow's page of the runs under `home` on this machine's `port`, 0 for any free one, until interrupted.
 
     Raises UserError if runs are recorded on a server, which has its own page, or if others could read the password;
     OperationalError if the port is taken or the database is damaged.
@@ -132,7 +132,7 @@ def serve(home: Path, port: int, say: Callable[[str], None], uri: str | None = N
         raise UserError("runs are recorded on a server, which has a page of its own", where=where)
     key = home.absolute() / PASSWORD
     with _listening(port) as listening:
-        password = password_in(key)
+        password, port = password_in(key), listening.getsockname()[1]
         server = Server(home, uri)
         app = PasswordGate(_mlflow(server), password)
         for name, address in addresses(server).items():
@@ -193,8 +193,8 @@ def _listening(port: int) -> Iterator[socket.socket]:
     try:
         listening = socket.create_server((HOST, port))
     except OSError as error:
-        message = f"cannot listen there: {error.strerror}"
-        raise OperationalError(message, where=f"{HOST}:{port}", hint="Give another --port.") from error
+        message, hint = f"cannot listen there: {error.strerror}", "Give another --port, or 0 for any that is free."
+        raise OperationalError(message, where=f"{HOST}:{port}", hint=hint) from error
     with listening:
         yield listening
 
