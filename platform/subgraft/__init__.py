@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from subgraft.base.errors import OperationalError, UserError
     from subgraft.interfaces.api.advice import VocabularyAdvice, advise
+    from subgraft.interfaces.api.comparison import VocabularyComparison, compare_vocabularies
     from subgraft.interfaces.api.experiments import run, train_generator
     from subgraft.interfaces.api.exports import Exported, export
     from subgraft.interfaces.api.finetune import Finetuned, finetune
@@ -33,7 +34,9 @@ __all__ = [
     "StepProgress",
     "UserError",
     "VocabularyAdvice",
+    "VocabularyComparison",
     "advise",
+    "compare_vocabularies",
     "evaluate",
     "export",
     "extend",
@@ -61,7 +64,9 @@ _HOMES = {
     "StepProgress": "interfaces.api.progress",
     "UserError": "base.errors",
     "VocabularyAdvice": "interfaces.api.advice",
+    "VocabularyComparison": "interfaces.api.comparison",
     "advise": "interfaces.api.advice",
+    "compare_vocabularies": "interfaces.api.comparison",
     "evaluate": "interfaces.api.scores",
     "export": "interfaces.api.exports",
     "extend": "interfaces.api.vocabularies",

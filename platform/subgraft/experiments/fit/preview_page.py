@@ -134,7 +134,7 @@ def _megabytes(count: int) -> str:
     return f"{count / 2**20:.2f} MiB"
 
 
-def _plain_numbers(panel: Axes) -> None:
+def plain_numbers(panel: Axes) -> None:
     """Plain numbers along the axis; between powers of ten only if there is space."""
     from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
@@ -163,7 +163,7 @@ def plot(preview: VocabularyPreview) -> Figure:
                 sizes, tokens = zip(*points, strict=True)
                 panel.plot(sizes, tokens, marker=look.marker, color=look.colour, label=way)
         panel.set_xscale("log")
-        _plain_numbers(panel)
+        plain_numbers(panel)
         panel.set_ylim(bottom=0)
         panel.set_xlabel("subwords of the vocabulary")
         panel.set_ylabel("tokens of a held-out line")

@@ -28,7 +28,7 @@ from subgraft.interfaces.cli.arguments import (
     share,
     whole_number,
 )
-from subgraft.orchestration.store.outputs import new_directory, require_empty_directory
+from subgraft.orchestration.store.outputs import new_directory, new_file, require_absent, require_empty_directory
 
 if TYPE_CHECKING:
     from subgraft.subwords.allocation.capacity import Capacity
@@ -63,11 +63,13 @@ def add_to(commands: Commands) -> None:
     comparing = group.add_parser("compare", help="show the subword gap between two vocabularies")
     either = f"{MODEL_HELP}, whose decoder's vocabulary it is, or a vocabulary's directory"
     comparing.add_argument("upstream", metavar="OLD", help=f"the old vocabulary: {either}")
-    comparing.add_argument("downstream", metavar="NEW", help="the new one, likewise")
+    comparing.add_argument("downstream", metavar="NEW", nargs="+", help="the new one, likewise, or several")
     text = "one file; counts the tokens of both in it, and shows the words that the old one cuts into the most"
     comparing.add_argument("--text", type=Path, metavar="FILE", help=text)
     words = "number of those words (default 20)"
     comparing.add_argument("--words", type=whole_number(0), default=20, help=words)
+    page = "a page with lines of the text in coloured tokens, tokens by size, and words; needs --text"
+    comparing.add_argument("--html", type=Path, metavar="FILE", help=page)
     comparing.set_defaults(command=compare)
     _add_embed(group)
     _add_allocations(group)
@@ -200,16 +202,17 @@ def trim(arguments: argparse.Namespace) -> None:
 
 
 def compare(arguments: argparse.Namespace) -> None:
-    from subgraft.interfaces.api.vocabularies import load_vocabulary
-    from subgraft.subwords.vocabulary.compare import compare as compare_vocabularies
-    from subgraft.subwords.vocabulary.compare import render
-
-    lines = reading.lines(arguments.text) if arguments.text else None
-    upstream, downstream = load_vocabulary(arguments.upstream), load_vocabulary(arguments.downstream)
-    gap = compare_vocabularies(upstream, downstream, lines, arguments.words)
-    if gap.text is not None and not gap.text.upstream.sentences:
-        raise UserError("there is no text to compare on", where=str(arguments.text), hint="Give another --text.")
-    console().print(render(gap))
+    if arguments.html:
+        if not arguments.text:
+            raise UserError("there is no text to show", where="--html", hint="Give --text FILE.")
+        require_absent(arguments.html)
+    vocabularies = (arguments.upstream, *arguments.downstream)
+    compared = subgraft.compare_vocabularies(*vocabularies, text=arguments.text, words=arguments.words)
+    console().print(compared.table())
+    if arguments.html:
+        with new_file(arguments.html) as out:
+            out.write_text(compared.html(), encoding="utf-8")
+        say(f"page written to {arguments.html}")
 
 
 def embed(arguments: argparse.Namespace) -> None:

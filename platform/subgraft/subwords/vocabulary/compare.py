@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,26 @@ class Gap:
         return asdict(self) | {"unseen_share": self.unseen_share}
 
 
+@dataclass(frozen=True)
+class ReadText:
+    """A text that was read once: its words, the spelling of each vocabulary, and a sample of its lines."""
+
+    words: Counter[str]
+    spellings: tuple[Spelling, ...]
+    sample: tuple[str, ...]
+
+
+def read_text(tokenizers: Sequence[Tokenizer], lines: Iterable[str]) -> ReadText:
+    """Read a text under several vocabularies; it is streamed."""
+    words: Counter[str] = Counter()
+    spellings = [Spelling()] * len(tokenizers)
+    read = sampled(lines)
+    for chunk in chunks(read):
+        words.update(word for line in chunk for word in line.split())
+        spellings = [sum_ + spelling(each, chunk) for sum_, each in zip(spellings, tokenizers, strict=True)]
+    return ReadText(words, tuple(spellings), tuple(read.sample))
+
+
 def compare(upstream: Tokenizer, downstream: Tokenizer, lines: Iterable[str] | None = None, max_words: int = 20) -> Gap:
     """Compare two vocabularies.
 
@@ -79,37 +99,48 @@ def compare(upstream: Tokenizer, downstream: Tokenizer, lines: Iterable[str] | N
         lines: A text on which to compare them; None compares only their subwords.
         max_words: The maximum number of over-segmented words to list.
     """
+    text = None if lines is None else read_text((upstream, downstream), lines)
+    return gap_between(upstream, downstream, text, 1, max_words)
+
+
+def gap_between(upstream: Tokenizer, downstream: Tokenizer, text: ReadText | None, index: int, max_words: int) -> Gap:
+    """The gap on a text that both have read, the upstream vocabulary as the first and the downstream one at `index`."""
     seen = sum(entry in upstream.ids for entry in downstream.ids)
     return Gap(
         upstream_size=len(upstream),
         downstream_size=len(downstream),
         seen=seen,
         unseen=len(downstream.ids) - seen,
-        text=None if lines is None else _text_gap(upstream, downstream, lines, max_words),
+        text=None if text is None else _text_gap(upstream, downstream, text, index, max_words),
     )
 
 
-def _text_gap(upstream: Tokenizer, downstream: Tokenizer, lines: Iterable[str], max_words: int) -> TextGap:
-    words: Counter[str] = Counter()
-    spellings = [Spelling(), Spelling()]
-    read = sampled(lines)
-    for chunk in chunks(read):
-        words.update(word for line in chunk for word in line.split())
-        for i, tokenizer in enumerate((upstream, downstream)):
-            spellings[i] += spelling(tokenizer, chunk)
+def _text_gap(upstream: Tokenizer, downstream: Tokenizer, text: ReadText, index: int, max_words: int) -> TextGap:
     return TextGap(
-        spellings[0],
-        spellings[1],
-        unknown_characters(upstream, words),
-        unknown_characters(downstream, words),
-        _oversegmented(upstream, downstream, words, max_words),
-        lost_text(upstream, downstream, read.sample),
+        text.spellings[0],
+        text.spellings[index],
+        unknown_characters(upstream, text.words),
+        unknown_characters(downstream, text.words),
+        _most(upstream, downstream, text.words, max_words, lambda ours, theirs: ours - theirs),
+        lost_text(upstream, downstream, text.sample),
     )
 
 
-def _oversegmented(
+def fragmented(
     upstream: Tokenizer, downstream: Tokenizer, counts: Counter[str], max_words: int
 ) -> tuple[Oversegmented, ...]:
+    """The words for which the downstream vocabulary still needs the most further tokens, by their occurrences."""
+    return _most(upstream, downstream, counts, max_words, lambda ours, theirs: theirs - 1)
+
+
+def _most(
+    upstream: Tokenizer,
+    downstream: Tokenizer,
+    counts: Counter[str],
+    max_words: int,
+    extra: Callable[[int, int], int],
+) -> tuple[Oversegmented, ...]:
+    """Words by occurrences times their extra tokens, by the numbers of tokens of both vocabularies."""
     words: Counter[str] = Counter()
     for word, count in counts.items():
         words[_strip_punctuation(word)] += count
@@ -117,9 +148,9 @@ def _oversegmented(
     entries = [Entry(word, word_initial=True) for word in words]
     segmented = zip(upstream.segment_batch(entries), downstream.segment_batch(entries), strict=True)
     gains = [
-        (count * (len(ours) - len(theirs)), count, word, ours, theirs)
+        (count * extra(len(ours), len(theirs)), count, word, ours, theirs)
         for (word, count), (ours, theirs) in zip(words.items(), segmented, strict=True)
-        if len(ours) > len(theirs)
+        if extra(len(ours), len(theirs)) > 0
     ]
     gains.sort(key=lambda gain: (-gain[0], -gain[1], gain[2]))
     return tuple(
@@ -140,7 +171,7 @@ def _strip_punctuation(word: str) -> str:
     return word[start:end]
 
 
-_FIGURES: dict[str, Callable[[Spelling], str]] = {
+FIGURES: dict[str, Callable[[Spelling], str]] = {
     "tokens per sentence": lambda text: f"{text.tokens_per_sentence:.2f}",
     "unknown tokens": lambda text: f"{text.unknown:,} ({text.unknown_share:.2%})",
     "sentences with one": lambda text: f"{text.with_unknown:,} ({text.with_unknown_share:.1%})",
@@ -164,7 +195,7 @@ def render(gap: Gap) -> RenderableType:
     figures = Sheet("", "upstream", "downstream", title="On this text")
     text = gap.text
     figures.add_row("entries", f"{gap.upstream_size:,}", f"{gap.downstream_size:,}")
-    for name, figure in _FIGURES.items():
+    for name, figure in FIGURES.items():
         figures.add_row(name, figure(text.upstream), figure(text.downstream))
     unknown = (text.upstream_unknown_characters, text.downstream_unknown_characters)
     figures.add_row("characters it cannot spell", *(" ".join(characters) or "none" for characters in unknown))
