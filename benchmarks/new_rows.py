@@ -24,10 +24,10 @@ from typing import TypeVar
 import torch
 
 from measurements import Measurements, measurements, options, real_text
+from subgraft.contrib.allocation.union import union
 from subgraft.data.text import reading
 from subgraft.embeddings.generators.generator import Generator, RaggedSimilar
 from subgraft.embeddings.initialisers.new_rows import weighted_sums
-from subgraft.subwords.allocation.union import union
 from subgraft.subwords.similar_tokens.finder import SimilarTokenFinder
 from subgraft.subwords.similar_tokens.token_subwords import subwords
 from subgraft.subwords.vocabulary.alignment import align

@@ -21,8 +21,8 @@ from typing import TypeVar
 import numpy as np
 import sentencepiece
 
-from subgraft.subwords.allocation.capacity import average_log_probability, capacity
-from subgraft.subwords.allocation.curve import CurveKind, measure
+from subgraft.contrib.allocation.curve import CurveKind, measure
+from subgraft.subwords.vocabulary.capacity import average_log_probability, capacity
 from subgraft.subwords.vocabulary.learn import learn
 
 T = TypeVar("T")

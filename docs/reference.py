@@ -20,9 +20,9 @@ from pydantic.fields import FieldInfo
 
 from subgraft.base.limits import MAX_COUNT
 from subgraft.config.experiment import Experiment
-from subgraft.config.experiment.allocation import Allocation
 from subgraft.config.experiment.json_schema import descriptions
 from subgraft.config.settings_base import groups_in
+from subgraft.contrib.allocation.settings import Allocation
 from subgraft.data.tasks.registry import LABELLED_TASKS
 from subgraft.embeddings.methods.registry import METHODS
 from subgraft.interfaces.cli import parser

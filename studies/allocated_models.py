@@ -39,16 +39,16 @@ from declaration import declaration, made, vocabulary
 from finished_runs import FinishedRuns, exit_code
 from seeds import band
 from subgraft.config.corpora import Languages
-from subgraft.config.experiment.allocation import Allocation
 from subgraft.config.loading import load
 from subgraft.config.models import MBartSettings
 from subgraft.config.training import PretrainSettings, UniformTargets
+from subgraft.contrib.allocation.session import ALLOCATED, JOINT, AllocationPipeline
+from subgraft.contrib.allocation.settings import Allocation
 from subgraft.data.text.batches import BatchPlan, evenly_spaced
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.languages import repeated, repeated_places
 from subgraft.data.text.noise import infill
 from subgraft.evaluation.metrics.bits_per_character import bits_per_character, count_characters
-from subgraft.experiments.allocation_session import ALLOCATED, JOINT, AllocationPipeline
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_named
 from subgraft.orchestration.store.home import default_home

@@ -42,7 +42,7 @@ from subgraft.data.text.reading import lines
 from subgraft.evaluation.metrics.bits_per_character import bits_per_character
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_named
-from subgraft.subwords.allocation.capacity import capacity
+from subgraft.subwords.vocabulary.capacity import capacity
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.causal import CausalScores, Lines, set_bos_token

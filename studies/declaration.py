@@ -17,15 +17,15 @@ from pathlib import Path
 
 from finished_runs import exit_code
 from subgraft.base.errors import UserError
-from subgraft.config.experiment.allocation import Allocation
 from subgraft.config.loading import load
+from subgraft.contrib.allocation.session import ALLOCATED, JOINT, AllocationPipeline
+from subgraft.contrib.allocation.settings import Allocation
 from subgraft.data.sources.paths import find_file
 from subgraft.data.text import reading
-from subgraft.experiments.allocation_session import ALLOCATED, JOINT, AllocationPipeline
 from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.subwords.allocation.capacity import Capacity, capacity
+from subgraft.subwords.vocabulary.capacity import Capacity, capacity
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 DECLARATION = "mono/udhr/lang-tab-line.txt.gz"

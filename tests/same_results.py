@@ -48,10 +48,10 @@ from recorded_experiments import (
 )
 from subgraft.base.errors import SubgraftError, UserError
 from subgraft.config.experiment import Experiment
-from subgraft.config.experiment.allocation import Allocation
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
-from subgraft.experiments.allocation_session import AllocationPipeline, AllocationSession
+from subgraft.contrib.allocation.session import AllocationPipeline, AllocationSession
+from subgraft.contrib.allocation.settings import Allocation
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.space import grid, planned_trials, search_settings, template, trial_steps
 from subgraft.experiments.search.study import ask, study_of

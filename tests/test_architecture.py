@@ -27,7 +27,15 @@ FLOORS = (
     "orchestration",
     "experiments",
     "interfaces",
+    "contrib",
 )
+# The modules of the core that name parts of contrib, all of them as entries of a table: `package.module:Name`.
+TABLES = {
+    "experiments/steps/vocabularies.py",
+    "interfaces/cli/experiments.py",
+    "interfaces/cli/vocabularies.py",
+    "pipeline/stages/registry.py",
+}
 WINGS = tuple(floor for floor in FLOORS if "/" not in floor)
 # Training has the settings of its objectives too.
 LARGEST_SHARE = 0.17
@@ -46,7 +54,7 @@ HEAVY = {
     "xllamacpp": {"modeling/inference/llama_cpp.py"},
     "peft": {"training/adapters.py", "modeling/lora.py"},
     "sklearn": {
-        "subwords/allocation/",
+        "contrib/allocation/",
         "evaluation/metrics/conditional_generation.py",
         "evaluation/metrics/untranslated.py",
     },
@@ -97,6 +105,16 @@ def test_imports_run_one_way(repository: Path) -> None:
     assert not wrong
 
 
+def test_only_tables_name_contrib(repository: Path) -> None:
+    """That nothing of the core imports it follows from its floor."""
+    naming = {
+        path.relative_to(_package(repository)).as_posix()
+        for path, wing in _modules(repository)
+        if wing != "contrib" and "subgraft.contrib" in path.read_text(encoding="utf-8")
+    }
+    assert naming == TABLES
+
+
 def _height(parts: Sequence[str]) -> int:
     """The floor of a module."""
     inner = "/".join(parts[:2])
@@ -109,12 +127,13 @@ LIGHT = (
     "subgraft.pipeline.measurements.",
     "subgraft.embeddings.methods.",
     "subgraft.training.objectives.",
+    "subgraft.contrib.",
 )
 
 
 def test_no_two_modules_of_a_room_import_each_other(repository: Path) -> None:
-    """Not for types either, and not through a package's `__init__`. Only a stage, a measurement, a method and an
-    objective may import what they compute with, when they run (`tests/test_start_up.py`), as that takes the stage.
+    """Not for types either, and not through a package's `__init__`. Only a stage, a measurement, a method, an
+    objective and contrib, which has all of these, may import what they compute with, when they run (`tests/test_start_up.py`), as that takes the stage.
     """
     package = _package(repository)
     modules = {

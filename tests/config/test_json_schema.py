@@ -11,10 +11,10 @@ import jsonschema
 import pytest
 
 from subgraft.config.experiment import Experiment
-from subgraft.config.experiment.allocation import Allocation
 from subgraft.config.experiment.json_schema import descriptions, json_schema
 from subgraft.config.settings_base import groups_in
 from subgraft.config.yaml_tree import parse
+from subgraft.contrib.allocation.settings import Allocation
 from subgraft.interfaces.cli import main
 
 CONFIGS = sorted((Path(__file__).resolve().parents[2] / "configs").glob("*.yaml"))

@@ -12,6 +12,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
+from subgraft.contrib.allocation.union import union
 from subgraft.data.text.corpus import Corpus
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.estimates.estimate import Estimate, estimates
@@ -20,7 +21,6 @@ from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.subwords.allocation.union import union
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.specials import special_tokens
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

@@ -13,17 +13,17 @@ import pytest
 import allocated_models as study
 import declaration
 from scripts import SCRIPTS, text_in
-from subgraft.config.experiment.allocation import Allocation
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
-from subgraft.experiments.allocation_session import ALLOCATED, JOINT, AllocationPipeline
+from subgraft.contrib.allocation.session import ALLOCATED, JOINT, AllocationPipeline
+from subgraft.contrib.allocation.settings import Allocation
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_named
 from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.subwords.allocation.capacity import capacity
+from subgraft.subwords.vocabulary.capacity import capacity
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.denoising import DenoisingSettings

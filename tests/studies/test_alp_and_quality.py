@@ -13,7 +13,7 @@ import pytest
 from alp_and_quality import Vocabulary, main
 from alp_report import Run, write
 from subgraft.base.errors import UserError
-from subgraft.subwords.allocation.capacity import average_log_probability
+from subgraft.subwords.vocabulary.capacity import average_log_probability
 from toys import english, german
 
 TRAIN = [*english(60), *german(60)]

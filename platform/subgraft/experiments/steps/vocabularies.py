@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from subgraft.base.entries import imported
 from subgraft.base.errors import UserError
 from subgraft.config.entities import ENTITY_TOKENS
 from subgraft.config.experiment.domains import UpstreamSettings
@@ -21,10 +22,11 @@ from subgraft.pipeline.stages.vocabularies import (
     ImportedVocabularyStage,
     VocabularyStage,
 )
-from subgraft.subwords.allocation.choice import RECORD, Allocated
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 _WHERE = "upstream.vocabulary_path"
+# Records of how a vocabulary was made, which have the exponent of its languages, and what reads them.
+RECORDS = {"allocation.json": "subgraft.contrib.allocation.choice:Allocated"}
 
 
 def imported_vocabulary_step(
@@ -62,10 +64,10 @@ def language_exponent(upstream: UpstreamSettings, base: Path) -> float | None:
     if upstream.language_exponent is not None or upstream.vocabulary_path is None:
         return upstream.language_exponent
     path = base / upstream.vocabulary_path
-    needs_pairs = any(objective.needs_pairs for objective in upstream.objectives)
-    if needs_pairs or not (path / RECORD).is_file():
+    if any(objective.needs_pairs for objective in upstream.objectives):
         return None
-    return Allocated.read(path).language_exponent
+    readers = (imported(reader) for name, reader in RECORDS.items() if (path / name).is_file())
+    return next((reader.read(path).language_exponent for reader in readers), None)
 
 
 # By default, pieces that occur once are not added, and those that never occur are removed.

@@ -21,7 +21,7 @@ from subgraft.config.settings_base import (
 )
 from subgraft.data.text import reading
 from subgraft.interfaces.api.arguments import located, one_of, require_share, require_whole, shown
-from subgraft.subwords.allocation.capacity import Capacity, capacity
+from subgraft.subwords.vocabulary.capacity import Capacity, capacity
 from subgraft.subwords.vocabulary.extend import MIN_COUNT
 from subgraft.subwords.vocabulary.extend import extend as extend_vocabulary
 from subgraft.subwords.vocabulary.learn import kind_like, learn
@@ -32,7 +32,6 @@ from subgraft.subwords.vocabulary.trim import prune as prune_vocabulary
 from subgraft.subwords.vocabulary.trim import trim as trim_vocabulary
 
 if TYPE_CHECKING:
-    from subgraft.experiments.allocation_session import AllocationSession
     from subgraft.interfaces.api.outputs import Model
 
 
@@ -310,14 +309,3 @@ def capacities(vocabulary: VocabularyLike, texts: Mapping[str, Text]) -> dict[st
         except UserError as error:
             raise UserError(error.what, where=error.where or language, hint=error.hint) from error
     return by_language
-
-
-def allocation_session(config: Path, overrides: Sequence[str] = ()) -> AllocationSession:
-    """An allocation, in the store next to its configuration. Raises UserError listing every mistake."""
-    from subgraft.config.experiment.allocation import Allocation
-    from subgraft.config.loading import load
-
-    settings = load(config, Allocation, overrides)
-    from subgraft.experiments.allocation_session import AllocationSession  # after the configuration's mistakes
-
-    return AllocationSession(settings, config.absolute().parent)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from subgraft.base.entries import imported
 from subgraft.base.errors import OperationalError
 from subgraft.base.terminal_escaping import say
 from subgraft.interfaces.api import experiments
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
 
     from subgraft.experiments.search.session import SearchOutcome
     from subgraft.experiments.search.trial_results import SearchData, TrialResult
+
+# The settings of each kind of configuration.
+KINDS = {
+    "experiment": "subgraft.config.experiment:Experiment",
+    "allocation": "subgraft.contrib.allocation.settings:Allocation",
+}
 
 
 def add_to(commands: Commands) -> None:
@@ -200,14 +207,12 @@ def _best(data: SearchData) -> Table:
 def _add_schema(commands: Commands) -> None:
     schema = commands.add_parser("schema", help="print the JSON Schema of configurations, for editors that check YAML")
     kinds = "the kind of configuration: of `run` (experiment, the default) or of `vocab allocate` (allocation)"
-    schema.add_argument("kind", nargs="?", choices=("experiment", "allocation"), default="experiment", help=kinds)
+    schema.add_argument("kind", nargs="?", choices=tuple(KINDS), default="experiment", help=kinds)
     schema.set_defaults(command=print_schema)
 
 
 def print_schema(arguments: argparse.Namespace) -> None:
-    from subgraft.config.experiment import Experiment
-    from subgraft.config.experiment.allocation import Allocation
     from subgraft.config.experiment.json_schema import json_schema
 
-    schema = json_schema(Experiment if arguments.kind == "experiment" else Allocation)
+    schema = json_schema(imported(KINDS[arguments.kind]))
     sys.stdout.write(json.dumps(schema, indent=1, ensure_ascii=False) + "\n")

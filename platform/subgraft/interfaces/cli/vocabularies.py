@@ -1,9 +1,8 @@
-"""subgraft vocab: learn, extend, trim, compare, embed, capacity and allocate."""
+"""subgraft vocab: learn, extend, trim, compare, embed and capacity; and commands of contrib."""
 
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import subgraft
+from subgraft.base.entries import imported
 from subgraft.base.errors import UserError
 from subgraft.base.limits import MAX_VOCABULARY_SIZE, MAX_WIDTH
 from subgraft.base.terminal_escaping import say
@@ -19,7 +19,6 @@ from subgraft.data.text import reading
 from subgraft.interfaces.cli.arguments import (
     MODEL_HELP,
     Commands,
-    add_config,
     add_max_lost_lines,
     add_out,
     add_text,
@@ -28,10 +27,13 @@ from subgraft.interfaces.cli.arguments import (
     share,
     whole_number,
 )
-from subgraft.orchestration.store.outputs import new_directory, new_file, require_absent, require_empty_directory
+from subgraft.orchestration.store.outputs import new_directory, new_file, require_absent
 
 if TYPE_CHECKING:
-    from subgraft.subwords.allocation.capacity import Capacity
+    from subgraft.subwords.vocabulary.capacity import Capacity
+
+# What adds further commands of `subgraft vocab`.
+ENTRIES = ("subgraft.contrib.allocation.commands:add_to",)
 
 
 def add_to(commands: Commands) -> None:
@@ -72,7 +74,9 @@ def add_to(commands: Commands) -> None:
     comparing.add_argument("--html", type=Path, metavar="FILE", help=page)
     comparing.set_defaults(command=compare)
     _add_embed(group)
-    _add_allocations(group)
+    _add_capacity(group)
+    for entry in ENTRIES:
+        imported(entry)(group)
 
 
 def _add_words(parser: argparse.ArgumentParser) -> None:
@@ -229,7 +233,7 @@ def embed(arguments: argparse.Namespace) -> None:
     say(f"{known:,} of {len(embeddings.known):,} tokens have a vector, written to {arguments.out}")
 
 
-def _add_allocations(group: Commands) -> None:
+def _add_capacity(group: Commands) -> None:
     measuring = group.add_parser(
         "capacity", help="measure a vocabulary's capacity for each language (ALP), on any text"
     )
@@ -237,14 +241,6 @@ def _add_allocations(group: Commands) -> None:
     files = "UTF-8, plain or gz; LANG may be followed by a split, as in sw/dev=FILE"
     measuring.add_argument("--text", type=_language_file, nargs="+", required=True, metavar="LANG=FILE", help=files)
     measuring.set_defaults(command=capacity)
-    allocating = group.add_parser(
-        "allocate", help="allocate one vocabulary to several languages; finished steps are not repeated"
-    )
-    add_config(allocating, "a YAML file such as configs/vocap.yaml", "as in totals=[60000]")
-    allocating.add_argument("--plan", action="store_true", help="only show the plan")
-    allocating.add_argument("--address", help="address of a Ray cluster (default: a private Ray on this machine)")
-    allocating.add_argument("--out", type=Path, metavar="DIR", help="copy report and vocabularies; absent or empty")
-    allocating.set_defaults(command=allocate, resumes=True)
 
 
 def _language_file(text: str) -> tuple[str, Path]:
@@ -286,28 +282,3 @@ def _show(by_text: dict[str, Capacity]) -> None:
         )
     console().print(table)
     say("ALP: nats a sentence by the text's own unigram; comparable only on the same sentences.")
-
-
-def allocate(arguments: argparse.Namespace) -> None:
-    from subgraft.base.terminal import Terminal
-    from subgraft.interfaces.api.vocabularies import allocation_session
-    from subgraft.orchestration.execution.plan import table
-
-    session = allocation_session(arguments.config, arguments.overrides)
-    if arguments.plan:
-        console().print(table(session.plan()))
-        return
-    if arguments.out:
-        require_empty_directory(arguments.out)
-    finished = session.run(Terminal(), arguments.address)
-    for shown in finished.tables:
-        console().print(shown)
-    say(f"report       {finished.report}")
-    for total, directory in finished.vocabularies.items():
-        say(f"{total:<12,} {directory}")
-    if arguments.out:
-        with new_directory(arguments.out) as out:
-            shutil.copytree(finished.report.parent, out / "report")
-            for total, directory in finished.vocabularies.items():
-                shutil.copytree(directory, out / str(total))
-        say(f"copied       {arguments.out}")

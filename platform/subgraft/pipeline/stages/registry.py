@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
+from subgraft.base.entries import imported
 from subgraft.embeddings.methods.network import ImportedNetworkStage
 from subgraft.embeddings.methods.registry import METHODS
 from subgraft.pipeline.measurements.registry import ENTRIES
-from subgraft.pipeline.stages.allocations import (
-    AllocationReportStage,
-    AllocationStage,
-    CapacityStage,
-    CurveStage,
-    JointVocabularyStage,
-)
 from subgraft.pipeline.stages.corpora import BackTranslatedStage, CopiedStage, CorpusStage, ReversedStage, TextStage
 from subgraft.pipeline.stages.evaluation import EvaluateStage
 from subgraft.pipeline.stages.models import (
@@ -42,6 +36,14 @@ from subgraft.pipeline.stages.vocabularies import (
 )
 from subgraft.training.stage import Stage
 
+# Those of contrib.
+CONTRIB = (
+    "allocation.stages:CurveStage",
+    "allocation.stages:AllocationStage",
+    "allocation.stages:JointVocabularyStage",
+    "allocation.stages:CapacityStage",
+    "allocation.stages:AllocationReportStage",
+)
 STAGES: tuple[type[Stage], ...] = (
     CorpusStage,
     TextStage,
@@ -72,10 +74,6 @@ STAGES: tuple[type[Stage], ...] = (
     *(measurement.stage for measurement in ENTRIES if measurement.stage),
     ImportedVocabularyStage,
     EntityStage,
-    CurveStage,
-    AllocationStage,
-    JointVocabularyStage,
-    CapacityStage,
-    AllocationReportStage,
+    *(imported(f"subgraft.contrib.{stage}") for stage in CONTRIB),
     ReportStage,
 )

@@ -7,13 +7,12 @@ Finetuning adds this as an entry, which transformers preserves and ignores.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from transformers import PreTrainedModel
 
+from subgraft.base.entries import imported
 from subgraft.base.errors import UserError
-from subgraft.data.tasks.labelled import LabelledTaskSpec
 from subgraft.data.tasks.registry import LABELLED_TASKS
 from subgraft.modeling.families import Config, Head
 from subgraft.modeling.families.heads import LONGEST, TASK_ENTRY
@@ -22,14 +21,9 @@ from subgraft.training.objectives.labelled import LabelSettings
 from subgraft.training.understanding.input_forms import InputForm
 from subgraft.training.understanding.task import LabelledTask
 
-
-def _class_of(spec: LabelledTaskSpec) -> type[LabelledTask]:
-    module, _, name = spec.task.partition(":")
-    task: type[LabelledTask] = getattr(import_module(f"{__package__}.{module}"), name)
-    return task
-
-
-TASK_CLASSES: Mapping[str, type[LabelledTask]] = {name: _class_of(spec) for name, spec in LABELLED_TASKS.items()}
+TASK_CLASSES: Mapping[str, type[LabelledTask]] = {
+    name: imported(f"{__package__}.{spec.task}") for name, spec in LABELLED_TASKS.items()
+}
 
 
 class ModelTask(NamedTuple):

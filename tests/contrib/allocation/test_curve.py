@@ -12,9 +12,9 @@ import sentencepiece
 
 from scripts import SCRIPTS, text_in
 from subgraft.base.errors import UserError
-from subgraft.subwords.allocation.capacity import average_log_probability
-from subgraft.subwords.allocation.curve import MeasuredCurve, measure, replay, segment
-from subgraft.subwords.allocation.piece_training import WordTypes, bpe_pieces, normalise
+from subgraft.contrib.allocation.curve import MeasuredCurve, measure, replay, segment
+from subgraft.contrib.allocation.piece_training import WordTypes, bpe_pieces, normalise
+from subgraft.subwords.vocabulary.capacity import average_log_probability
 from subgraft.subwords.vocabulary.sentencepiece_model import LONGEST_LINE, ordinary_pieces
 
 

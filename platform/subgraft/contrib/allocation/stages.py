@@ -29,7 +29,7 @@ class CurveStage(Stage):
     exact: bool
 
     def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
-        from subgraft.pipeline.compute.allocations import measure_curve
+        from subgraft.contrib.allocation.compute import measure_curve
 
         return measure_curve(self, inputs, out, context)
 
@@ -53,7 +53,7 @@ class AllocationStage(Stage):
     codes: tuple[str, ...]
 
     def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
-        from subgraft.pipeline.compute.allocations import allocate
+        from subgraft.contrib.allocation.compute import allocate
 
         return allocate(self, inputs, out, context)
 
@@ -78,7 +78,7 @@ class JointVocabularyStage(Stage):
     codes: tuple[str, ...]
 
     def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
-        from subgraft.pipeline.compute.allocations import learn_joint_vocabulary
+        from subgraft.contrib.allocation.compute import learn_joint_vocabulary
 
         return learn_joint_vocabulary(self, inputs, out, context)
 
@@ -100,7 +100,7 @@ class CapacityStage(Stage):
     place: Path | None = Field(default=None, exclude=True)
 
     def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
-        from subgraft.pipeline.compute.allocations import measure_capacity
+        from subgraft.contrib.allocation.compute import measure_capacity
 
         return measure_capacity(self, inputs, out, context)
 
@@ -121,6 +121,6 @@ class AllocationReportStage(Stage):
     compared: dict[str, tuple[str, ...]]
 
     def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
-        from subgraft.pipeline.compute.allocations import report_allocation
+        from subgraft.contrib.allocation.compute import report_allocation
 
         return report_allocation(self, inputs, out, context)

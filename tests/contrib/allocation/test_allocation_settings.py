@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from subgraft.base.errors import UserError
-from subgraft.config.experiment.allocation import Allocation
 from subgraft.config.loading import load
+from subgraft.contrib.allocation.settings import Allocation
 
 TEXTS = """\
 name: three

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
-from subgraft.config.experiment.allocation import Allocation
+from subgraft.contrib.allocation.compute import table_folder
+from subgraft.contrib.allocation.settings import Allocation
+from subgraft.contrib.allocation.stages import (
+    AllocationReportStage,
+    AllocationStage,
+    CapacityStage,
+    CurveStage,
+    JointVocabularyStage,
+)
 from subgraft.data.sources.registry import resolve
 from subgraft.data.text.languages import code_token
 from subgraft.evaluation.reporting.table import MainTable
@@ -23,14 +31,6 @@ from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.tracker import Tracker
-from subgraft.pipeline.compute.allocations import table_folder
-from subgraft.pipeline.stages.allocations import (
-    AllocationReportStage,
-    AllocationStage,
-    CapacityStage,
-    CurveStage,
-    JointVocabularyStage,
-)
 from subgraft.pipeline.stages.corpora import CorpusStage
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_description import LANGUAGE_CODE

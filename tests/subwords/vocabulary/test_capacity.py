@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from subgraft.base.errors import UserError
-from subgraft.subwords.allocation.capacity import Capacity, average_log_probability, capacity
+from subgraft.subwords.vocabulary.capacity import Capacity, average_log_probability, capacity
 from subgraft.subwords.vocabulary.learn import learn
 from toys import english
 

@@ -11,20 +11,20 @@ import sentencepiece
 
 from scripts import SCRIPTS, text_in
 from subgraft.base.errors import UserError
-from subgraft.config.experiment.allocation import Allocation
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
+from subgraft.contrib.allocation.choice import Allocated
+from subgraft.contrib.allocation.compute import read_capacity, table_folder
+from subgraft.contrib.allocation.curve import MeasuredCurve
+from subgraft.contrib.allocation.session import AllocationPipeline
+from subgraft.contrib.allocation.settings import Allocation
 from subgraft.evaluation.reporting.table import MainTable
-from subgraft.experiments.allocation_session import AllocationPipeline
 from subgraft.interfaces.api.vocabularies import capacities
 from subgraft.interfaces.cli import main
 from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.compute.allocations import read_capacity, table_folder
-from subgraft.subwords.allocation.choice import Allocated
-from subgraft.subwords.allocation.curve import MeasuredCurve
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import english, publish_mbart

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from subgraft.contrib.allocation.curve import Curve
 from subgraft.evaluation.reporting.document import Block, Document, Figure, Paragraph, Section
 from subgraft.evaluation.reporting.drawing import SMALL, for_narrow_screens, max_columns, new_figure, png
 from subgraft.evaluation.reporting.numbers import MISSING, fixed, signed
 from subgraft.evaluation.reporting.table import MainTable, Table, table, text
-from subgraft.subwords.allocation.capacity import Capacity
-from subgraft.subwords.allocation.curve import Curve
+from subgraft.subwords.vocabulary.capacity import Capacity
 
 TRAIN = "train"
 CLASSES = ("low", "middle", "high")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from subgraft.base.errors import UserError
-from subgraft.subwords.allocation.choice import Candidate, NoRoomError, choose, concave_hull
+from subgraft.contrib.allocation.choice import Candidate, NoRoomError, choose, concave_hull
 
 SIZES = (4, 8, 12, 16, 20, 24)
 

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
-from subgraft.subwords.allocation.capacity import average_log_probability, log_shares
-from subgraft.subwords.allocation.piece_training import (
+from subgraft.contrib.allocation.piece_training import (
     UNKNOWN_PIECE,
     WordTypes,
     bpe_pieces,
@@ -23,6 +22,7 @@ from subgraft.subwords.allocation.piece_training import (
     seeded_unigram_pieces,
     unigram_pieces,
 )
+from subgraft.subwords.vocabulary.capacity import average_log_probability, log_shares
 from subgraft.subwords.vocabulary.sentencepiece_model import ordinary_pieces
 
 RECORD = "curve.json"

@@ -7,7 +7,7 @@ from typing import Any
 
 import sentencepiece
 
-from subgraft.subwords.allocation.piece_training import NORMALIZATION
+from subgraft.contrib.allocation.piece_training import NORMALIZATION
 from subgraft.subwords.vocabulary.directory import Source
 from subgraft.subwords.vocabulary.sentencepiece_model import BYTE, CONTROL, NORMAL, UNIGRAM, UNKNOWN, convert, parse
 from subgraft.subwords.vocabulary.specials import SpecialTokens, add_special_tokens

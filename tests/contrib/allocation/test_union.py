@@ -9,9 +9,9 @@ import pytest
 import sentencepiece
 
 from scripts import SCRIPTS, text_in
-from subgraft.subwords.allocation.capacity import capacity
-from subgraft.subwords.allocation.curve import measure
-from subgraft.subwords.allocation.union import fixed_pieces, union
+from subgraft.contrib.allocation.curve import measure
+from subgraft.contrib.allocation.union import fixed_pieces, union
+from subgraft.subwords.vocabulary.capacity import capacity
 from subgraft.subwords.vocabulary.specials import special_tokens
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

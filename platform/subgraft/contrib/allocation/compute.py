@@ -9,24 +9,24 @@ from pathlib import Path
 
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
-from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.languages import balanced, shares
-from subgraft.evaluation.reporting import allocation_report
-from subgraft.evaluation.reporting.allocation_report import AllocationResult
-from subgraft.evaluation.reporting.document import write_document
-from subgraft.pipeline.stages.allocations import (
+from subgraft.contrib.allocation import report as allocation_report
+from subgraft.contrib.allocation.choice import RECORD as ALLOCATION_RECORD
+from subgraft.contrib.allocation.choice import Allocated, Candidate, NoRoomError, choose
+from subgraft.contrib.allocation.curve import RECORD as CURVE_RECORD
+from subgraft.contrib.allocation.curve import MeasuredCurve, measure
+from subgraft.contrib.allocation.report import AllocationResult
+from subgraft.contrib.allocation.stages import (
     AllocationReportStage,
     AllocationStage,
     CapacityStage,
     CurveStage,
     JointVocabularyStage,
 )
-from subgraft.subwords.allocation.capacity import Capacity, capacity, piece_shares
-from subgraft.subwords.allocation.choice import RECORD as ALLOCATION_RECORD
-from subgraft.subwords.allocation.choice import Allocated, Candidate, NoRoomError, choose
-from subgraft.subwords.allocation.curve import RECORD as CURVE_RECORD
-from subgraft.subwords.allocation.curve import MeasuredCurve, measure
-from subgraft.subwords.allocation.union import fixed_pieces, union
+from subgraft.contrib.allocation.union import fixed_pieces, union
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.languages import balanced, shares
+from subgraft.evaluation.reporting.document import write_document
+from subgraft.subwords.vocabulary.capacity import Capacity, capacity, piece_shares
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
 from subgraft.subwords.vocabulary.specials import special_tokens
