@@ -31,10 +31,14 @@ FLOORS = (
 )
 # The modules of the core that name parts of contrib, all of them as entries of a table: `package.module:Name`.
 TABLES = {
+    "config/experiment/domains.py",
+    "config/models.py",
     "experiments/steps/vocabularies.py",
     "interfaces/cli/experiments.py",
     "interfaces/cli/vocabularies.py",
+    "modeling/families/registry.py",
     "pipeline/stages/registry.py",
+    "training/objectives/registry.py",
 }
 WINGS = tuple(floor for floor in FLOORS if "/" not in floor)
 # Training has the settings of its objectives too.
@@ -115,6 +119,15 @@ def test_only_tables_name_contrib(repository: Path) -> None:
     assert naming == TABLES
 
 
+def test_parts_of_contrib_do_not_import_each_other(repository: Path) -> None:
+    wrong = []
+    for path in sorted((_package(repository) / "contrib").rglob("*.py")):
+        for name in _imports(path):
+            if name.startswith("subgraft.contrib.") and name.split(".")[2] != path.parent.name:
+                wrong.append(f"{path.parent.name}/{path.name} imports {name}")
+    assert not wrong
+
+
 def _height(parts: Sequence[str]) -> int:
     """The floor of a module."""
     inner = "/".join(parts[:2])
@@ -132,8 +145,9 @@ LIGHT = (
 
 
 def test_no_two_modules_of_a_room_import_each_other(repository: Path) -> None:
-    """Not for types either, and not through a package's `__init__`. Only a stage, a measurement, a method, an
-    objective and contrib, which has all of these, may import what they compute with, when they run (`tests/test_start_up.py`), as that takes the stage.
+    """Not for types either, and not through a package's `__init__`. Only a stage, a measurement, a method, an objective
+    and contrib, which has all of these, may import what they compute with, when they run (`tests/test_start_up.py`), as
+    that takes the stage.
     """
     package = _package(repository)
     modules = {
@@ -200,7 +214,7 @@ def test_python_is_started_without_the_current_directory_on_its_path(repository:
 
 
 # Who may tell families of models apart.
-KNOW_FAMILIES = ("modeling/families/", "config/models.py")
+KNOW_FAMILIES = ("modeling/families/", "config/models.py", "contrib/")
 ABOUT_FAMILIES = {"model_type", "family"}
 TYPE_QUESTIONS = {"isinstance", "issubclass"}
 

@@ -16,6 +16,7 @@ from subgraft.config.experiment.presets import PRESETS
 from subgraft.config.loading import load
 from subgraft.config.models import MarianSettings, MBartSettings
 from subgraft.config.runtime import Runtime
+from subgraft.contrib.ernie_thu.objective import MaskedEntitiesSettings
 from subgraft.embeddings.methods.registry import METHODS, names_with
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.space import grid
@@ -25,7 +26,6 @@ from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.masked_entities import MaskedEntitiesSettings
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 # vocap.yaml shares out a vocabulary, and is not an experiment.

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForPreTraining, BertForPreTraining, PreTrainedModel
 
 from subgraft.base.errors import UserError
-from subgraft.config.models import ErnieSettings
+from subgraft.contrib.ernie.settings import ErnieSettings
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.transformers import export_transformers

@@ -12,19 +12,19 @@ from transformers import GPT2Config, LlamaConfig, MBartConfig, PreTrainedModel
 from subgraft.config.models import (
     BartSettings,
     BertSettings,
-    BranchedSettings,
-    ErnieSettings,
     GPT2Settings,
-    KnowledgeableSettings,
     LlamaSettings,
     M2M100Settings,
     MarianSettings,
     MBartSettings,
     RobertaSettings,
     T5Settings,
-    XLNetSettings,
 )
 from subgraft.config.settings_base import SideName
+from subgraft.contrib.ernie.settings import ErnieSettings
+from subgraft.contrib.ernie3.settings import BranchedSettings
+from subgraft.contrib.ernie_thu.settings import KnowledgeableSettings
+from subgraft.contrib.xlnet.settings import XLNetSettings
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.families import (
     Parameters,

@@ -10,7 +10,7 @@ import pytest
 import objectives_compared as study
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
-from subgraft.config.models import TwoStackSettings
+from subgraft.config.model_shapes import TwoStackSettings
 from subgraft.config.settings_base import SideName
 
 CONFIG = Path(__file__).resolve().parents[2] / "configs" / "bart.yaml"

@@ -12,8 +12,8 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
+from subgraft.contrib.ernie_thu.transe import Triples
 from subgraft.data.sources.registry import resolve
-from subgraft.embeddings.transe import Triples
 
 CONFIG = Path(__file__).resolve().parents[2] / "configs" / "knowledgeable.yaml"
 

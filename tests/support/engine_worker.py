@@ -51,6 +51,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.config.models import GPT2Settings
 from subgraft.config.training import FinetuneSettings, NearestTargets, TrainingSettings
+from subgraft.contrib.ernie_thu.masked_entities import EntityLoss
 from subgraft.embeddings.generators.domain_simulation import PseudoDomains
 from subgraft.embeddings.generators.generator import Generator
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
@@ -71,7 +72,6 @@ from subgraft.training.objectives.compute.conditioned import SourcedLines, Sourc
 from subgraft.training.objectives.compute.distributed import Workers
 from subgraft.training.objectives.compute.interface import ObjectiveLoss
 from subgraft.training.objectives.compute.masked import MaskedSentences
-from subgraft.training.objectives.compute.masked_entities import EntityLoss
 from subgraft.training.objectives.compute.mixture import MixedBatch, MixedLoss, Mixture
 from subgraft.training.objectives.compute.seq2seq import Seq2SeqData, Seq2SeqLoss, Seq2SeqView
 from subgraft.training.objectives.compute.single_stack import StackLoss

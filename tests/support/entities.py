@@ -11,23 +11,23 @@ import torch
 
 from documented import request_on
 from subgraft.config.corpora import Cleaning, Languages
-from subgraft.config.models import KnowledgeableSettings
-from subgraft.data.sources.corpus_builder import build
-from subgraft.data.sources.registry import CorpusSource
-from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.entities import EntityTable
-from subgraft.modeling.families import FAMILIES
-from subgraft.modeling.next_sentence import with_next_sentence
-from subgraft.training.objectives.compute.interface import Request
-from subgraft.training.objectives.compute.masked_entities import (
+from subgraft.contrib.ernie_thu.entity_table import EntityTable
+from subgraft.contrib.ernie_thu.masked_entities import (
     ConvertedExamples,
     EntitySentences,
     NumberedText,
 )
+from subgraft.contrib.ernie_thu.objective import MaskedEntitiesSettings
+from subgraft.contrib.ernie_thu.settings import KnowledgeableSettings
+from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.registry import CorpusSource
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families import FAMILIES
+from subgraft.modeling.next_sentence import with_next_sentence
+from subgraft.training.objectives.compute.interface import Request
 from subgraft.training.objectives.compute.masked_inputs import AROUND, SingleTexts
 from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture, objectives_of
 from subgraft.training.objectives.masked import MaskedSettings
-from subgraft.training.objectives.masked_entities import MaskedEntitiesSettings
 from toys import cased_tokenizer, english
 
 SIZES: dict[str, Any] = {

@@ -5,17 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from transformers import PreTrainedModel
 
 from documents import documents_of
 from subgraft.config.corpora import Languages
-from subgraft.config.models import ErnieSettings
 from subgraft.config.training import TrainingSettings
+from subgraft.contrib.ernie.objectives import CapitalisationSettings, DistanceSettings
+from subgraft.contrib.ernie.settings import ErnieSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES
+from subgraft.modeling.further_heads import load_weights, read_head
+from subgraft.modeling.heads import with_head
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.training.objectives.compute.interface import Request
 from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture, objectives_of
-from subgraft.training.objectives.label_tasks import CapitalisationSettings, DistanceSettings
 from subgraft.training.objectives.masked import MaskedSettings
 from toys import SHAPE, english, one_stack
 
@@ -38,3 +41,14 @@ def ernie_mixture(place: Path) -> tuple[MixedLoss, Mixture]:
     joins = dict(zip(KINDS, (0, 0, 2), strict=True))
     assert np.all([kind in objectives for kind in KINDS])
     return MixedLoss(model, losses), Mixture(objectives, weights, joins)
+
+
+def with_saved_head(model: PreTrainedModel, directory: Path, kind: str) -> PreTrainedModel:
+    """The model with the head of an objective that it was pretrained with, which is read from a directory.
+
+    The result shares the body's weights with the model. Raises UserError if the directory has no such head.
+    """
+    description, weights = read_head(directory, kind)
+    headed = with_head(model, description["head"], description["labels"], 0)
+    load_weights(headed, weights, directory)
+    return headed

@@ -8,13 +8,13 @@ from typing import Any
 
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.training import PretrainSettings
+from subgraft.contrib.xlnet.objective import PermutationSettings
+from subgraft.contrib.xlnet.permutation import PermutationObjective, permute
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.compute.interface import Request
-from subgraft.training.objectives.compute.permutation import PermutationObjective, permute
-from subgraft.training.objectives.permutation import PermutationSettings
 from toys import english, multilingual_tokenizer, xlnet
 
 ENGLISH = Languages(source="en", target="en")

@@ -8,15 +8,15 @@ from typing import Any
 import torch
 
 from permuted import ENGLISH, documents
-from subgraft.config.models import BranchedSettings
 from subgraft.config.training import PretrainSettings
+from subgraft.contrib.ernie3.recurrence import RecurrentObjective
+from subgraft.contrib.ernie3.settings import BranchedSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES
 from subgraft.training.objectives.causal import CausalSettings
 from subgraft.training.objectives.compute.interface import Request
 from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture, objectives_of
-from subgraft.training.objectives.compute.recurrence import RecurrentObjective
 from subgraft.training.objectives.masked import MaskedSettings
 from subgraft.training.progress import Preparation
 from subgraft.training.stream_memory import memory_of

@@ -25,8 +25,8 @@ from subgraft.config.models import (
     MarianSettings,
     MBartSettings,
     T5Settings,
-    XLNetSettings,
 )
+from subgraft.contrib.xlnet.settings import XLNetSettings
 from subgraft.modeling.families import FAMILIES, Config, SequenceFormat, family_of
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

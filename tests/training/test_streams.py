@@ -15,11 +15,11 @@ from engine_runs import run_workers
 from killed_training import trained_weights
 from permuted import documents, objective
 from subgraft.config.training import PretrainSettings
+from subgraft.contrib.xlnet.permutation import PermutationObjective, StreamedPermutation
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.families import family_of
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.objectives.compute.embedding_view import IGNORED, ModelEmbeddings
-from subgraft.training.objectives.compute.permutation import PermutationObjective, StreamedPermutation
 from subgraft.training.parameter_groups import Layers
 from subgraft.training.schedule import MixedPlan, data_plan
 from subgraft.training.stream_memory import StreamMemory

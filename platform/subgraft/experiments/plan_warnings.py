@@ -197,7 +197,7 @@ def characters_for_marks(experiment: Comparison, base: Path) -> list[str]:
     One learnt for a model that reads entities has them.
     """
     path, task = experiment.upstream.vocabulary_path, LABELLED_TASKS.get(experiment.task)
-    if path is None or not experiment.model.reads_entities or task is None:
+    if path is None or not experiment.model.width_of_entities or task is None:
         return []
     tokenizer = Tokenizer.load(find(path, base))
     special = {tokenizer.pieces[token] for token in tokenizer.special_ids}

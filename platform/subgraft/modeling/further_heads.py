@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
+from subgraft.modeling.heads import head_of
 
 # The heads of further tasks or objectives, in the directory of the model whose body they share.
 HEADS = "heads.safetensors"
@@ -76,3 +77,16 @@ def read_head(directory: Path, name: str) -> tuple[dict[str, Any], dict[str, Ten
         prefix = f"{name}."
         keys = [key for key in file.keys() if key.startswith(prefix)]  # noqa: SIM118 (not a mapping)
         return descriptions[name], {key.removeprefix(prefix): file.get_tensor(key) for key in keys}
+
+
+def write_heads_of_objectives(
+    base_model: PreTrainedModel, headed: Mapping[str, PreTrainedModel], directory: Path
+) -> None:
+    """Write the heads of pretraining objectives, by kind, next to the model whose body they share."""
+    heads = dict[str, tuple[PreTrainedModel, Mapping[str, Any]]]()
+    for kind, model in headed.items():
+        head = head_of(model)
+        assert head is not None
+        heads[kind] = model, {"objective": kind, "head": head.kind, "labels": list(head.labels)}
+    if heads:
+        write_heads(base_model, heads, directory)

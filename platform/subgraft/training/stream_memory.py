@@ -6,18 +6,21 @@ Checkpoints include it, because recomputed states would have newer weights and o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from subgraft.base.entries import imported
 from subgraft.base.errors import UserError
+from subgraft.modeling.families import family_of
 from subgraft.training.streams import NO_BLOCK, NO_POSITION, StreamedData, StreamPlan
 
 if TYPE_CHECKING:
     from subgraft.training.engine import Batch, Engine
+    from subgraft.training.objectives.compute.interface import Objective, Request
     from subgraft.training.progress import Preparation
 
 
@@ -33,6 +36,28 @@ def require_fitting_memory(tokens: int, lengths: np.ndarray, first_blocks: np.nd
             where="upstream.objectives",
             hint="Lower memory_tokens; a few blocks' tokens are enough.",
         )
+
+
+def with_memory(objective: Any, first_blocks: np.ndarray, tokens: int, request: Request) -> Objective:
+    """An objective on blocks of documents, whose model's layers read their own states of earlier blocks.
+
+    Args:
+        objective: The objective.
+        first_blocks: Of each document, and the end of the last [D + 1].
+        tokens: The number of remembered states.
+        request: The inputs of the objective.
+
+    Raises:
+        UserError: The model has no such layers, or the memory is longer than every document.
+    """
+    family = family_of(request.bundle.model)
+    if family.memory is None:
+        raise UserError(
+            f"memory_tokens: a model of the family {family.model_type} has no layers with a memory",
+            hint="Leave out memory_tokens, or give `model: {family: branched}`.",
+        )
+    remembering: Objective = imported(family.memory)(objective, first_blocks, tokens, request)
+    return remembering
 
 
 class Recalled(NamedTuple):

@@ -64,7 +64,7 @@ def test_a_language_that_is_written_twice_is_refused_with_its_line(tmp_path: Pat
 
 
 def test_the_shipped_configuration_is_of_fifty_languages_in_classes() -> None:
-    shipped = load(Path(__file__).parents[2] / "configs" / "vocap.yaml", Allocation)
+    shipped = load(Path(__file__).parents[3] / "configs" / "vocap.yaml", Allocation)
     assert len(shipped.sources) == 50 and shipped.totals == (60_000, 120_000)
     classes = {500, 2000} & set(shipped.limits.values())
     assert classes == {500, 2000} and shipped.language_exponent == shipped.capacity_exponent == 0.7

@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from entities import knowledgeable, names
-from subgraft.config.entities import ENTITY_TOKENS
+from subgraft.data.tasks.entities import ENTITY_TOKENS
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.entities import NO_ENTITY
-from subgraft.modeling.families import InputLayout
+from subgraft.modeling.families import NO_ENTITY, InputLayout
 from subgraft.modeling.heads import with_head
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.learn import learn

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
+from subgraft.base.entries import imported
 from subgraft.config.corpora import Languages
-from subgraft.config.entities import EntitySettings
+from subgraft.config.model_shapes import EntityInput
 from subgraft.config.models import families_for
 from subgraft.config.settings_base import Seed, Settings, TextSide
 from subgraft.config.vocabularies import SamplingSettings, TaskVocabularySettings, VocabularySettings
 from subgraft.training.objectives.registry import ObjectiveSettings
 from subgraft.training.objectives.translation import TranslationSettings
+
+if TYPE_CHECKING:
+    EntitySettings: TypeAlias = EntityInput
+else:
+    EntitySettings = imported("subgraft.contrib.ernie_thu.settings:EntitySettings")
 
 
 class UpstreamSettings(Settings):

@@ -10,7 +10,7 @@ from subgraft.base.limits import MAX_SEQUENCE_LENGTH, MAX_VOCABULARY_SIZE
 from subgraft.config.experiment.multitask import MultitaskUse
 from subgraft.config.heads import HeadSettings
 from subgraft.config.initialisers import DonorSettings
-from subgraft.config.models import Layers
+from subgraft.config.model_shapes import Layers
 from subgraft.config.settings_base import UNSET, Count, Settings, VocabularyMode
 from subgraft.config.synthetic import Rounds, TextUse
 from subgraft.config.training import AdapterSettings, FinetuneSettings, RareTokenSettings, TrainName

@@ -8,11 +8,13 @@ from typing import Annotated
 from pydantic import Field as SettingsField
 
 from subgraft.base.errors import UserError
-from subgraft.config.entities import ENTITY_TOKEN, HEAD_TOKEN, TAIL_TOKEN
 from subgraft.config.settings_base import Settings
 from subgraft.data.tasks.classification import LABEL
 from subgraft.data.tasks.labelled import Column, LabelledRow, LabelledTaskSpec, UnlearnableError, class_of
 from subgraft.data.text.fields import ANNOTATION, LABELS, Field, Sides, json_cell
+
+# Tokens around the head and the tail of a relation, and around an entity to be typed (Zhang et al. 2019, section 3.5).
+HEAD_TOKEN, TAIL_TOKEN, ENTITY_TOKEN = ENTITY_TOKENS = ("[HD]", "[TL]", "[ENT]")
 
 
 class EntityColumns(Settings):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
@@ -19,6 +20,8 @@ from subgraft.subwords.vocabulary.words import text_words
 
 # [start, end) in characters.
 Span: TypeAlias = tuple[int, int]
+# The same, and the entity that it mentions.
+Mention: TypeAlias = tuple[int, int, int]
 # Combining marks and joiners are parts of words, but not in `\w`; `words` puts _MARK in their place.
 _MARK, _JOINERS = "\0", "\u200c\u200d"
 _NOT_IN_WORDS = re.compile(r"[^\w\s]")
@@ -168,3 +171,16 @@ def _without_overlaps(spans: Sequence[Span]) -> Iterator[Span]:
         if start >= previous_end:
             yield start, end
             previous_end = end
+
+
+def first_tokens(ends: Sequence[int], mentions: Sequence[Mention]) -> dict[int, int]:
+    """The entity of the first token of each mention; of several mentions at one token, that of the longest.
+
+    Args:
+        ends: the end of each token in the text, in characters from 0.
+        mentions: the mentions of the text.
+    """
+    running_ends = list(accumulate(ends, max))
+    shortest_first = sorted(mentions, key=lambda mention: (mention[1] - mention[0], mention))
+    tokens = {bisect_right(running_ends, start): entity for start, _, entity in shortest_first}
+    return {place: tokens[place] for place in sorted(tokens) if place < len(running_ends)}

@@ -10,20 +10,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.experiment.multitask import FurtherTask
 from subgraft.config.settings_base import SideName, Split, TextSide
-from subgraft.data.sources.paths import find, find_file
 from subgraft.data.sources.registry import resolve
 from subgraft.data.sources.side_text import SideText, named_sources, side_texts
 from subgraft.data.tasks.question_generation import pairing
 from subgraft.data.text.cleaning import dropped_in_words, near_copies_in_words
 from subgraft.data.text.fields import texts
 from subgraft.data.text.languages import code_token
-from subgraft.data.text.reading import read_triples
 from subgraft.experiments.preflight import (
     require_annotation,
     require_checkpoint,
@@ -39,7 +36,7 @@ from subgraft.modeling.tokenizers import DRAWN_LIKE_CODES, load_tokenizers, with
 from subgraft.modeling.weights import is_half
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline.stages.corpora import CorpusStage, TextStage
-from subgraft.pipeline.stages.models import ENTITY_FILES, CheckpointStage, EntityStage
+from subgraft.pipeline.stages.models import CheckpointStage
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings
 from subgraft.training.objectives.registry import TaskObjectiveSettings, task_objective
@@ -99,22 +96,10 @@ class InputSteps:
         return self.upstream_corpus if self.experiment.upstream.corpus is not None else self.downstream_corpus
 
     @cached_property
-    def entities(self) -> Step[EntityStage] | None:
+    def entities(self) -> Step | None:
         """Embeddings of the entities that the upstream model reads, if it reads any."""
-        settings, seed = self.experiment.upstream.entities, self.experiment.upstream.seed
-        if settings is None:
-            return None
-        if settings.triples is not None:
-            path = find_file(settings.triples, self.base)
-            read_triples(path)  # a broken line is reported before anything runs
-            stage = EntityStage(digest=file_digest(path), transe=settings.transe, seed=seed, place=str(path))
-            return Step(stage, f"embeddings of the entities of {path.name}")
-        path = find(settings.embeddings or "", self.base)
-        digest = hashlib.sha256()
-        for name in ENTITY_FILES:
-            digest.update(f"{name} {file_digest(_existing(path, name))}\n".encode())
-        stage = EntityStage(digest=digest.hexdigest(), place=str(path))
-        return Step(stage, "imported embeddings of entities")
+        settings = self.experiment.upstream.entities
+        return None if settings is None else settings.step(self.base, self.experiment.upstream.seed)
 
     @cached_property
     def downstream_corpus(self) -> Step[CorpusStage]:
@@ -269,13 +254,6 @@ class InputSteps:
             base=self.base,
         )
         return Step(stage, f"corpus {name}")
-
-
-def _existing(folder: Path, name: str) -> Path:
-    if not (folder / name).is_file():
-        hint = f"A folder of embeddings has {' and '.join(ENTITY_FILES)}."
-        raise UserError(f"no {name} here", where=str(folder), hint=hint)
-    return folder / name
 
 
 def from_checkpoint(

@@ -10,11 +10,11 @@ from typing import Literal
 
 from subgraft.base.entries import imported
 from subgraft.base.errors import UserError
-from subgraft.config.entities import ENTITY_TOKENS
 from subgraft.config.experiment.domains import UpstreamSettings
 from subgraft.config.experiment.systems import System
 from subgraft.config.settings_base import SideName, TextSide
 from subgraft.config.vocabularies import TaskVocabularySettings, VocabularySettings
+from subgraft.data.tasks.entities import ENTITY_TOKENS
 from subgraft.experiments.steps.inputs import InputSteps
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline.stages.vocabularies import (
@@ -201,7 +201,7 @@ class VocabularySteps:
         experiment = self.experiment
         new_model = experiment.upstream.checkpoint is None
         has_codes = experiment.model.needs_language_codes and new_model
-        marks = ENTITY_TOKENS if experiment.model.reads_entities and new_model else ()
+        marks = ENTITY_TOKENS if experiment.model.width_of_entities and new_model else ()
         upstream = experiment.upstream.corpus is not None and corpus is self._inputs.upstream_corpus
         pair = experiment.upstream_languages if upstream else experiment.languages
         stage = VocabularyStage(

@@ -1,6 +1,6 @@
 """Model families: a module for each, and the registry. Importing this needs neither torch nor transformers."""
 
-from subgraft.modeling.families.family import Family
+from subgraft.modeling.families.family import NO_ENTITY, Family
 from subgraft.modeling.families.heads import Head, head_in
 from subgraft.modeling.families.input_layout import DEFAULT_MAX_LENGTH, InputLayout, LaidOut
 from subgraft.modeling.families.model_parts import Config, Parameters, Side, Tables, TableSize
@@ -30,6 +30,7 @@ __all__ = [
     "BEFORE_SOURCE",
     "DEFAULT_MAX_LENGTH",
     "FAMILIES",
+    "NO_ENTITY",
     "Config",
     "Family",
     "Head",

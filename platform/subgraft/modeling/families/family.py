@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
     from subgraft.config.corpora import Languages
-    from subgraft.config.models import OneStackSettings
+    from subgraft.config.model_shapes import OneStackSettings
     from subgraft.config.settings_base import HeadKind, SideName
     from subgraft.modeling.conditioning.copying import TargetStates
     from subgraft.modeling.conditioning.settings import SourceSettings
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 ITS_VOCABULARY = (
     "Its vocabulary can be used: `subgraft similar`, and `subgraft vocab learn --like`, `extend`, `trim`, `compare`."
 )
+# The entity of a token without one, in a model that reads entities.
+NO_ENTITY = -1
 
 
 class Family(ABC):
@@ -65,6 +67,8 @@ class Family(ABC):
         auto_class: The transformers auto class of the head that predicts tokens, if it is not the usual one.
         ctranslate2_loader: The name of CTranslate2's loader of such models; None if they are not exported to it.
         ctranslate2_encoder: The name of CTranslate2's loader of their encoder without a head; None if it has none.
+        memory: The class of objectives whose model's layers read their own states of earlier blocks of a document, as
+            an entry; None for layers that have no memory.
         gguf: How llama.cpp names and arranges their weights; None if they are not exported to it.
         width_key, inner_width_key, layers_key, heads_key, positions_key: The names of these sizes in config.json.
     """
@@ -88,6 +92,7 @@ class Family(ABC):
     auto_class: ClassVar[str | None] = None
     ctranslate2_loader: ClassVar[str | None] = None
     ctranslate2_encoder: ClassVar[str | None] = None
+    memory: ClassVar[str | None] = None
     gguf: ClassVar[GgufLayout | None] = None
     width_key: ClassVar[str] = "hidden_size"
     inner_width_key: ClassVar[str] = "intermediate_size"
@@ -119,6 +124,13 @@ class Family(ABC):
     def computed_numbers(self, config: Config) -> int:
         """The number of elements that a loaded model computes: they are neither parameters nor stored weights."""
         return 0
+
+    def entity_ids(self, model: PreTrainedModel) -> Mapping[str, int]:
+        """The entities that a model reads, by name; none if it reads none."""
+        return {}
+
+    def take_inputs(self, model: PreTrainedModel, inputs: Mapping[str, Path]) -> None:  # noqa: B027
+        """Give a new model what it reads besides its vocabularies, from the directories of its inputs."""
 
     def task_embeddings(self, config: Config) -> int:
         """The number of objectives with an embedding, which is added to the token embeddings in their batches."""

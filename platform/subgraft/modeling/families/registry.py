@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from subgraft.base.entries import imported
 from subgraft.base.errors import UserError
 from subgraft.modeling.families.bart import Bart, Pegasus, SourcedBart
 from subgraft.modeling.families.bert import Bert, DistilBert, Electra, ModernBert, Roberta, XLMRoberta
 from subgraft.modeling.families.bert2bert import Bert2Bert
-from subgraft.modeling.families.branched import Branched
 from subgraft.modeling.families.conditional import Conditional
 from subgraft.modeling.families.deberta import DebertaV2
 from subgraft.modeling.families.decoder_only import DecoderOnly
 from subgraft.modeling.families.encoder_only import EncoderOnly
-from subgraft.modeling.families.ernie import Ernie
 from subgraft.modeling.families.family import ITS_VOCABULARY, Family
 from subgraft.modeling.families.gpt import GPT2, OPT, Bloom, GPTNeoX
-from subgraft.modeling.families.knowledgeable import Knowledgeable
 from subgraft.modeling.families.llama import Gemma, Gemma2, Gemma3, Llama, Mistral, Phi3, Qwen2, Qwen3
 from subgraft.modeling.families.m2m100 import M2M100
 from subgraft.modeling.families.marian import Marian
 from subgraft.modeling.families.mbart import ContextMBart, FactorisedMBart, MBart, SplitMBart
 from subgraft.modeling.families.t5 import MT5, T5
-from subgraft.modeling.families.xlnet import XLNet
 
 if TYPE_CHECKING:
     from torch import nn
@@ -45,10 +42,6 @@ ENCODERS: tuple[EncoderOnly, ...] = (
     Electra(),
     ModernBert(),
     DebertaV2(),
-    Ernie(),
-    Knowledgeable(),
-    Branched(),
-    XLNet(),
 )
 DECODERS: tuple[DecoderOnly, ...] = (
     GPT2(),
@@ -76,11 +69,31 @@ ENCODER_DECODERS: tuple[Family, ...] = (
     M2M100(),
     T5(),
     MT5(),
-    Bert2Bert(ENCODERS),
 )
-FAMILIES: Mapping[str, Family] = {
-    family.model_type: family for family in (*ENCODERS, *DECODERS, *ENCODER_DECODERS, Conditional(DECODERS))
-}
+# Encoders of contrib, which import this package.
+CONTRIB = ("ernie.family:Ernie", "ernie_thu.family:Knowledgeable", "ernie3.family:Branched", "xlnet.family:XLNet")
+
+
+class _Families(Mapping[str, Family]):
+    """All families by model type; those of contrib are imported when the first family is asked for."""
+
+    @cached_property
+    def _of_type(self) -> dict[str, Family]:
+        encoders = (*ENCODERS, *(imported(f"subgraft.contrib.{entry}")() for entry in CONTRIB))
+        families = (*encoders, *DECODERS, *ENCODER_DECODERS, Bert2Bert(encoders), Conditional(DECODERS))
+        return {family.model_type: family for family in families}
+
+    def __getitem__(self, model_type: str) -> Family:
+        return self._of_type[model_type]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._of_type)
+
+    def __len__(self) -> int:
+        return len(self._of_type)
+
+
+FAMILIES: Mapping[str, Family] = _Families()
 
 
 def family_of(model: Config | nn.Module) -> Family:

@@ -1,4 +1,4 @@
-"""Models that a stage makes without training: built, imported, assembled or conditioned; and embeddings of entities."""
+"""Models that a stage makes without training: built, imported, assembled or conditioned."""
 
 from __future__ import annotations
 
@@ -15,27 +15,23 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.models import ModelSettings
 from subgraft.data.text.corpus import Corpus
-from subgraft.embeddings.transe import Triples, train_transe
 from subgraft.embeddings.transplanting.new_languages import add_languages
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.conditioning.settings import PretrainedTextSourceSettings
 from subgraft.modeling.conditioning.source_encoders import encoder_of
 from subgraft.modeling.conditioning.source_settings import conditioning_settings, pretrained_source
-from subgraft.modeling.entities import EntityTable
 from subgraft.modeling.families import Parameters, family_named, family_of
 from subgraft.modeling.families.sequence_format import required_token
 from subgraft.modeling.further_heads import HEADS
 from subgraft.modeling.heads import require_token_head
 from subgraft.pipeline.artifacts import SAVED_STEPS
 from subgraft.pipeline.stages.models import (
-    ENTITY_FILES,
     AssembleStage,
     BuildStage,
     CheckpointStage,
     ConditionStage,
     ContextStage,
-    EntityStage,
     SavedWeightsStage,
     SourceEncoderStage,
 )
@@ -194,34 +190,12 @@ def build_model(stage: BuildStage, inputs: Inputs, out: Path, context: Context) 
 def build(model: ModelSettings, inputs: Inputs, seed: int) -> Bundle:
     """A model over the vocabularies of the inputs `encoder` and `decoder`, or the decoder's if its family has only one.
 
-    It reads the entities of the input `entities`, if there is one.
+    Its family may read further inputs.
     """
     target = Tokenizer.load(inputs["decoder"])
     shares_vocabulary = model.one_vocabulary or inputs["encoder"] == inputs["decoder"]
     source = target if shares_vocabulary else Tokenizer.load(inputs["encoder"])
-    built = family_named(model.family).build(model, source, target, seed)
-    if "entities" in inputs:
-        EntityTable.load(inputs["entities"]).into(built)
+    family = family_named(model.family)
+    built = family.build(model, source, target, seed)
+    family.take_inputs(built, inputs)
     return Bundle(built, source, target)
-
-
-def embed_entities(stage: EntityStage, inputs: Inputs, out: Path, context: Context) -> Summary:
-    """Embeddings of a knowledge graph's entities, by TransE, or as they are in the user's folder."""
-    del inputs
-    path = Path(stage.place)
-    if stage.transe is None:
-        table = EntityTable.load(path)
-        for name in ENTITY_FILES:
-            shutil.copyfile(path / name, out / name)
-        return {"entities": len(table.names), "dimensions": table.vectors.shape[1]}
-    graph = Triples.read(path)
-    table = train_transe(
-        graph, stage.transe, stage.seed, lambda done, total: context.progress(done, total, "epochs of TransE")
-    )
-    table.save(out)
-    return {
-        "entities": len(table.names),
-        "dimensions": table.vectors.shape[1],
-        "relations": len(graph.relations),
-        "triples": len(graph.ids),
-    }

@@ -11,7 +11,7 @@ from pathlib import Path
 from subgraft.config.training import SelectName
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.further_heads import HEADS
+from subgraft.modeling.further_heads import HEADS, write_heads_of_objectives
 from subgraft.modeling.heads import left_to_right
 from subgraft.modeling.next_sentence import with_next_sentence
 from subgraft.pipeline.artifacts import SAVED_STEPS
@@ -21,7 +21,6 @@ from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
 from subgraft.training.objectives.compute.dev_scores import describe_dev_engine
 from subgraft.training.objectives.compute.interface import HeldOut, Objective, ObjectiveLoss, Request
-from subgraft.training.objectives.compute.label_objective import save_task_heads, task_losses
 from subgraft.training.objectives.compute.mixture import MixedLoss, objectives_of
 from subgraft.training.objectives.compute.seq2seq import Seq2SeqObjective
 from subgraft.training.objectives.compute.stages import in_stages, of_length
@@ -50,6 +49,7 @@ def run(stage: PretrainStage, inputs: Inputs, out: Path, context: Context) -> Su
     text = in_stages(stage.objectives, stage.training, request)
     losses = {kind: objective.loss(smoothing) for kind, objective in text.of_loss.items()}
     module: ObjectiveLoss = next(iter(losses.values())) if len(losses) == 1 else MixedLoss(bundle.model, losses)
+    headed = {kind: loss.model for kind, loss in losses.items() if loss.has_own_head}
     dev_objective = next(
         (objective for objective in text.longest.values() if objective.select), next(iter(text.longest.values()))
     )
@@ -74,10 +74,10 @@ def run(stage: PretrainStage, inputs: Inputs, out: Path, context: Context) -> Su
         bundle.save(out)
         if (saved := context.work / SAVED_STEPS).is_dir():
             shutil.copytree(saved, out / SAVED_STEPS)
-        save_task_heads(bundle.model, losses, out)
+        write_heads_of_objectives(bundle.model, headed, out)
     translated = any(objective.needs_pairs for objective in stage.objectives)
     engine = describe_dev_engine(stage.training, bundle.model) if translated else {}
-    heads = [HEADS] if task_losses(losses) else []
+    heads = [HEADS] if headed else []
     cut = sum(objective.cut for objective in text.longest.values() if isinstance(objective, Seq2SeqObjective))
     if cut:
         context.warn(f"{cut:,} sentences are longer than pretrain.max_length or block_tokens, and were cut")

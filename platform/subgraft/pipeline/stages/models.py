@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import Field
 
 from subgraft.config.corpora import Languages
-from subgraft.config.entities import TransESettings
 from subgraft.config.initialisers import DonorMapping
 from subgraft.config.models import ModelSettings
 from subgraft.config.settings_base import SideName
@@ -240,31 +239,3 @@ class TransferStage(MethodStage):
         from subgraft.pipeline.compute.transfer import run_transfer
 
         return run_transfer(self, inputs, out, context)
-
-
-# The files of embeddings of entities, as `modeling.entities` writes them.
-ENTITY_FILES = ("entities.safetensors", "entities.txt")
-
-
-class EntityStage(Stage):
-    """Embeddings of entities.
-
-    Attributes:
-        digest: Of the triples, or of the files of embeddings.
-        transe: How triples are embedded; None for embeddings of the user.
-        seed: Of TransE.
-        place: The file of triples, or the folder of embeddings.
-    """
-
-    stage_name: ClassVar[str] = "entities"
-    revision: ClassVar[int] = 1
-
-    digest: str
-    transe: TransESettings | None = None
-    seed: int = 0
-    place: str = Field(exclude=True)
-
-    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
-        from subgraft.pipeline.compute.models import embed_entities
-
-        return embed_entities(self, inputs, out, context)

@@ -14,7 +14,6 @@ from subgraft.pipeline.stages.models import (
     CheckpointStage,
     ConditionStage,
     ContextStage,
-    EntityStage,
     SavedWeightsStage,
     SourceEncoderStage,
     TransferStage,
@@ -38,6 +37,7 @@ from subgraft.training.stage import Stage
 
 # Those of contrib.
 CONTRIB = (
+    "ernie_thu.stages:EntityStage",
     "allocation.stages:CurveStage",
     "allocation.stages:AllocationStage",
     "allocation.stages:JointVocabularyStage",
@@ -73,7 +73,6 @@ STAGES: tuple[type[Stage], ...] = (
     EvaluateStage,
     *(measurement.stage for measurement in ENTRIES if measurement.stage),
     ImportedVocabularyStage,
-    EntityStage,
     *(imported(f"subgraft.contrib.{stage}") for stage in CONTRIB),
     ReportStage,
 )

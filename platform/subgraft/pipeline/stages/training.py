@@ -14,7 +14,6 @@ from subgraft.config.settings_base import Settings, SideName
 from subgraft.config.training import FinetuneSettings, PretrainSettings
 from subgraft.config.vocabularies import SamplingSettings
 from subgraft.modeling.families import with_next_sentence
-from subgraft.training.objectives.label_tasks import PairTaskSettings
 from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings
 from subgraft.training.objectives.registry import ObjectiveSettings, TaskObjectiveSettings
 from subgraft.training.objectives.translation import TranslationSettings
@@ -61,9 +60,7 @@ class PretrainStage(TrainedStage):
     @property
     def further_corpora(self) -> dict[str, str]:
         """The names of the corpora of single objectives, by kind; they are the inputs `corpus/KIND`."""
-        return {
-            objective.kind: objective.corpus for objective in self.objectives if isinstance(objective, PairTaskSettings)
-        }
+        return {each.kind: each.own_corpus for each in self.objectives if each.own_corpus is not None}
 
     def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
         from subgraft.pipeline.compute.pretrain import run

@@ -54,9 +54,13 @@ class CausalSettings(AnyObjective):
         return self.model_copy(update={"separator": separators[0]}) if separators else self
 
     def pretraining(self, request: Request) -> Objective:
-        from subgraft.training.objectives.compute.recurrence import causal
+        from subgraft.training.objectives.compute.causal import CausalObjective
+        from subgraft.training.stream_memory import with_memory
 
-        return causal(self, request)
+        objective = CausalObjective(self, request)
+        if not self.recurrent:
+            return objective
+        return with_memory(objective, objective.first_blocks, self.memory_tokens, request)
 
     def finetuning(self, request: Request, training: FinetuneSettings) -> TaskText:
         from subgraft.training.objectives.compute.causal import TaskLines

@@ -170,6 +170,12 @@ class MaskedSettings(AnyObjective):
         return max(self.from_step, *(stage.step for stage in self.units), 0)
 
     def pretraining(self, request: Request) -> Objective:
-        from subgraft.training.objectives.compute.recurrence import masked
+        from subgraft.training.objectives.compute.masked import MaskedObjective, masked_text
+        from subgraft.training.objectives.compute.masked_inputs import blocks_of_documents
+        from subgraft.training.stream_memory import with_memory
 
-        return masked(self, request)
+        if not self.recurrent:
+            return MaskedObjective.of(self, request)
+        inputs, first_blocks = blocks_of_documents(self, request)
+        objective = MaskedObjective(request.bundle, masked_text(self, request, inputs), None, request.training)
+        return with_memory(objective, first_blocks, self.memory_tokens, request)

@@ -98,6 +98,11 @@ class AnyObjective(Settings):
         return block_tokens
 
     @property
+    def own_corpus(self) -> str | None:
+        """The name of the corpus that it reads in place of the upstream text, if there is one."""
+        return None
+
+    @property
     def last_change(self) -> int:
         """The last step at which its training changes."""
         return self.from_step

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import Field
 
+from subgraft.base.entries import imported
 from subgraft.data.tasks.registry import TASKS
 from subgraft.training.objectives.causal import CausalSettings
 from subgraft.training.objectives.conditioned import (
@@ -21,24 +22,12 @@ from subgraft.training.objectives.conditioned import (
 )
 from subgraft.training.objectives.conversations import ConversationSettings
 from subgraft.training.objectives.denoising import DenoisingSettings
-from subgraft.training.objectives.dialogue import DialogueSettings
-from subgraft.training.objectives.knowledge_text import KnowledgeTextSettings
-from subgraft.training.objectives.label_tasks import (
-    CapitalisationSettings,
-    DiscourseSettings,
-    DistanceSettings,
-    RelevanceSettings,
-    ReorderingSettings,
-    TokenDocumentSettings,
-)
 from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings
 from subgraft.training.objectives.left_to_right import LeftToRightSettings
 from subgraft.training.objectives.masked import MaskedSettings
-from subgraft.training.objectives.masked_entities import MaskedEntitiesSettings
 from subgraft.training.objectives.masked_seq2seq import MaskedSeq2SeqSettings
 from subgraft.training.objectives.multitask_masked import MultitaskMaskedSettings
 from subgraft.training.objectives.objective import AnyObjective
-from subgraft.training.objectives.permutation import PermutationSettings
 from subgraft.training.objectives.translation import (
     ContextTranslationSettings,
     DocumentTranslationSettings,
@@ -53,23 +42,23 @@ ENTRIES: tuple[type[AnyObjective], ...] = (
     DenoisingSettings,
     MaskedSettings,
     LeftToRightSettings,
-    MaskedEntitiesSettings,
-    KnowledgeTextSettings,
+    imported("subgraft.contrib.ernie_thu.objective:MaskedEntitiesSettings"),
+    imported("subgraft.contrib.ernie3.objective:KnowledgeTextSettings"),
     CausalSettings,
-    PermutationSettings,
+    imported("subgraft.contrib.xlnet.objective:PermutationSettings"),
     MultitaskMaskedSettings,
     MaskedSeq2SeqSettings,
     ConditionedSettings,
     TextConditionedSettings,
     FeatureConditionedSettings,
     ConversationSettings,
-    DialogueSettings,
-    CapitalisationSettings,
-    TokenDocumentSettings,
-    ReorderingSettings,
-    DistanceSettings,
-    DiscourseSettings,
-    RelevanceSettings,
+    imported("subgraft.contrib.ernie.objectives:DialogueSettings"),
+    imported("subgraft.contrib.ernie.objectives:CapitalisationSettings"),
+    imported("subgraft.contrib.ernie.objectives:TokenDocumentSettings"),
+    imported("subgraft.contrib.ernie.objectives:ReorderingSettings"),
+    imported("subgraft.contrib.ernie.objectives:DistanceSettings"),
+    imported("subgraft.contrib.ernie.objectives:DiscourseSettings"),
+    imported("subgraft.contrib.ernie.objectives:RelevanceSettings"),
     LabelledSettings,
     LabelledPairsSettings,
 )

@@ -17,8 +17,7 @@ from transformers import PreTrainedModel
 from subgraft.config.corpora import Languages
 from subgraft.data.text.encoded import encode
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.entities import NO_ENTITY, EntityTable
-from subgraft.modeling.families import InputLayout, LaidOut, family_of
+from subgraft.modeling.families import NO_ENTITY, InputLayout, LaidOut, family_of
 from subgraft.modeling.families.heads import OWN_HEAD, kind_of_class, longest_input
 from subgraft.subwords.vocabulary.spelling import chunks
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -136,7 +135,8 @@ class TextEncoder:
         limit = min(longest_known, bundle.max_positions)
         configured = bundle.model.config.pad_token_id
         padding = bundle.padding[0] if configured is None else configured
-        return cls(bundle.encoder, bundle.input_layout(languages), limit, padding, EntityTable.of(bundle.model).ids)
+        entities = family_of(bundle.model).entity_ids(bundle.model)
+        return cls(bundle.encoder, bundle.input_layout(languages), limit, padding, entities)
 
     @property
     def reads_forwards(self) -> bool:

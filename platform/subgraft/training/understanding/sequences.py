@@ -14,12 +14,12 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, mse_loss
 
 from subgraft.base.errors import UserError
-from subgraft.config.entities import ENTITY_TOKEN, HEAD_TOKEN, TAIL_TOKEN
+from subgraft.data.tasks.entities import ENTITY_TOKEN, HEAD_TOKEN, TAIL_TOKEN
 from subgraft.data.text.corpus import Corpus, labels_of
+from subgraft.data.text.units import first_tokens
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.subwords.vocabulary.spelling import spells
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.compute.masked_entities import first_tokens
 from subgraft.training.understanding.input_forms import ONE_TEXT, PAIR, TEXT_OR_PAIR, InputForm
 from subgraft.training.understanding.inputs import LabelledBatch, LabelledExample, Row, TextEncoder
 from subgraft.training.understanding.task import LabelledTask, Split, class_probabilities, one_row_each

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from subgraft.config.experiment.comparison import Comparison
-from subgraft.config.models import KnowledgeableSettings, families_for
+from subgraft.config.models import families_for
 from subgraft.config.settings_base import SENTENCEPIECE_KINDS, VocabularyKind
-from subgraft.training.objectives.label_tasks import PairTaskSettings
 
 
 def require_upstream_text(experiment: Comparison) -> None:
@@ -94,9 +93,9 @@ def require_samplable_targets(experiment: Comparison) -> None:
 def require_corpora_of_objectives(experiment: Comparison) -> None:
     """The corpora that single objectives name must exist."""
     for index, objective in enumerate(experiment.upstream.objectives):
-        if isinstance(objective, PairTaskSettings) and objective.corpus not in experiment.corpora:
+        if objective.own_corpus not in (None, *experiment.corpora):
             raise ValueError(
-                f"upstream.objectives.{index}.corpus '{objective.corpus}' is not among corpora: "
+                f"upstream.objectives.{index}.corpus '{objective.own_corpus}' is not among corpora: "
                 f"{', '.join(experiment.corpora)}"
             )
 
@@ -200,17 +199,16 @@ def _require_entities(experiment: Comparison) -> None:
     """Exactly the models that are built and read entities need embeddings of entities, of their width."""
     entities, model, built = experiment.upstream.entities, experiment.model, experiment.upstream.checkpoint is None
     if entities is None:
-        if built and model.reads_entities:
+        if built and model.width_of_entities:
             raise ValueError(f"model.family {model.family} reads entities: give upstream.entities: {{triples: FILE}}")
         return
     if not built:
         raise ValueError("upstream.entities is for a new model: a checkpoint has its own entities")
-    if not isinstance(model, KnowledgeableSettings):
+    if model.width_of_entities is None:
         raise ValueError(f"upstream.entities needs model.family knowledgeable, not {model.family}")
-    if entities.triples is not None and entities.transe.dimensions != model.entity_width:
+    if entities.width not in (None, model.width_of_entities):
         raise ValueError(
-            f"upstream.entities.transe.dimensions {entities.transe.dimensions} is not model.entity_width "
-            f"{model.entity_width}"
+            f"upstream.entities.transe.dimensions {entities.width} is not model.entity_width {model.width_of_entities}"
         )
 
 

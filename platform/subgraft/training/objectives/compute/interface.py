@@ -172,9 +172,11 @@ class ObjectiveLoss(nn.Module):
     """A module that maps a batch to named sums, among them `loss`. The batch has the count of each.
 
     model: the model.  weights: the weight of each named loss.
+    has_own_head: whether the model has a head for this loss, which is saved next to the pretrained model.
     """
 
     model: Any
+    has_own_head: bool = False
     weights: Mapping[str, float] = {"loss": 1.0}
 
     def used(self) -> Iterable[nn.Parameter]:
