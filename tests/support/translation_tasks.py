@@ -9,6 +9,8 @@ from torch import nn
 
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.training import FinetuneSettings
+from subgraft.contrib.context.added_context import with_context
+from subgraft.contrib.context.objective import ContextTranslationSettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.synthetic_pairs import write_pairs
@@ -16,12 +18,10 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import without_dropout
 from subgraft.pipeline.compute.back_translation import BothDirections
-from subgraft.pipeline.compute.models import with_context
 from subgraft.training.objectives.compute.interface import Request
 from subgraft.training.objectives.compute.mixture import with_text
 from subgraft.training.objectives.compute.translation import TaskPairs, directions_text
 from subgraft.training.objectives.translation import (
-    ContextTranslationSettings,
     DocumentTranslationSettings,
     TranslationSettings,
 )

@@ -27,8 +27,8 @@ from subgraft.embeddings.methods.registry import METHODS, MethodGroups, method_s
 from subgraft.modeling.conditioning.settings import ReadingSettings
 from subgraft.training.objectives.conversations import ChatSettings, ConversationSettings
 from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings, LabelSettings
-from subgraft.training.objectives.registry import TaskObjectiveSettings, task_objective
-from subgraft.training.objectives.translation import ContextTranslationSettings, DocumentTranslationSettings
+from subgraft.training.objectives.registry import OBJECTIVES, TaskObjectiveSettings, task_objective
+from subgraft.training.objectives.translation import DocumentTranslationSettings
 
 
 class ModelsAndData(Settings):
@@ -137,7 +137,7 @@ class Comparison(MethodGroups, ModelsAndData):
         if system.documents is not None:
             return DocumentTranslationSettings(block_tokens=system.documents)
         if system.context is not None:
-            return ContextTranslationSettings(sentences=system.context_sentences)
+            return OBJECTIVES["context-translation"].model_validate({"sentences": system.context_sentences})
         if system.head is None or not isinstance(learnt, LabelledSettings | LabelledPairsSettings):
             return learnt
         return learnt.model_copy(update={"labels": learnt.labels.model_copy(update={"head": system.head})})

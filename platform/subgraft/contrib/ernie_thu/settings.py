@@ -14,7 +14,6 @@ from subgraft.config.model_shapes import EntityInput, Layers, OneStackSettings
 from subgraft.config.settings_base import Count, Settings, Share, SideName
 
 if TYPE_CHECKING:
-    from subgraft.contrib.ernie_thu.stages import EntityStage
     from subgraft.orchestration.store.step import Step
 
 
@@ -99,7 +98,7 @@ class EntitySettings(EntityInput):
     def width(self) -> int | None:
         return None if self.triples is None else self.transe.dimensions
 
-    def step(self, base: Path, seed: int) -> Step[EntityStage]:
+    def step(self, base: Path, seed: int) -> Step:
         from subgraft.base.files import file_digest
         from subgraft.contrib.ernie_thu.stages import ENTITY_FILES, EntityStage
         from subgraft.data.sources.paths import find, find_file

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
+from subgraft.base.entries import imported
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
@@ -27,7 +28,6 @@ from subgraft.pipeline.stages.models import (
     BuildStage,
     CheckpointStage,
     ConditionStage,
-    ContextStage,
     SavedWeightsStage,
     SourceEncoderStage,
 )
@@ -35,6 +35,7 @@ from subgraft.pipeline.stages.training import MultitaskStage, PretrainStage
 from subgraft.pipeline.stages.vocabularies import VocabularyStage
 from subgraft.training.objectives.registry import task_objective
 
+CONTEXT_STAGE = "subgraft.contrib.context.stage:ContextStage"
 _VOCABULARY_FIELDS = set(VocabularySettings.model_fields)
 
 
@@ -171,7 +172,7 @@ def source_encoder_step(inputs: InputSteps, system: System, seed: int, model: St
 def context_step(experiment: Experiment, system: System, seed: int, model: Step) -> Step:
     """The finetuned model of a system, with an encoder that reads the preceding sentences."""
     require_context(model, f"system {system.name}: context")
-    stage = ContextStage(languages=experiment.languages, sentences=system.context_sentences, seed=seed)
+    stage = imported(CONTEXT_STAGE)(languages=experiment.languages, sentences=system.context_sentences, seed=seed)
     labels = {"system": system.name, "seed": str(seed)}
     return Step(stage, f"context {system.name} seed {seed}", {"model": model}, labels)
 

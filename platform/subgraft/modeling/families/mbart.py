@@ -12,7 +12,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.models import MBartSettings
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.bart_like import BartLike, new_config, shape
-from subgraft.modeling.families.model_parts import Config, Parameters, Tables
+from subgraft.modeling.families.model_parts import Config, Parameters
 from subgraft.modeling.families.sequence_format import SequenceFormat, language_codes, required_token, start_role
 
 if TYPE_CHECKING:
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
     from subgraft.config.corpora import Languages
-    from subgraft.config.settings_base import SideName
     from subgraft.modeling.families.bart_like import ClassAndConfig
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+# The model type of an mBART that reads preceding sentences: see contrib.
+_IN_CONTEXT = "context_mbart"
 
 
 class MBart(BartLike):
@@ -78,7 +79,7 @@ class MBart(BartLike):
             return super().with_context(config, sentences, end_id)
         entries = {name: value for name, value in config.items() if name not in ("architectures", "auto_map")}
         own = {"context_sentences": sentences, "context_end_id": end_id}
-        return {**entries, "model_type": ContextMBart.model_type, **own}
+        return {**entries, "model_type": _IN_CONTEXT, **own}
 
     def config_dict(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         if settings.embedding_width is not None:
@@ -107,52 +108,6 @@ class MBart(BartLike):
             return SplitMBartForConditionalGeneration, SplitMBartConfig(**settings)
         del settings["decoder_vocab_size"], settings["encoder_pad_token_id"]
         return self.model_class(), type(config)(**settings)
-
-
-class ContextMBart(MBart):
-    """A finetuned mBART with an encoder that attends to previous sentences. Its class is in `context_mbart.py`."""
-
-    model_type = "context_mbart"
-    ctranslate2_loader = None
-    lends_encoder = False
-    takes_context = False
-
-    def model_class(self) -> type[PreTrainedModel]:
-        from subgraft.modeling.families.context_mbart import ContextMBartForConditionalGeneration
-
-        return ContextMBartForConditionalGeneration
-
-    def body_parameters(self, config: Config) -> Parameters:
-        """Two queries, two attentions, a feed-forward layer, two norms, and a gate of two maps with one bias."""
-        width, body = self.width(config), super().body_parameters(config).total
-        body += 3 * parameter_counts.linear(width, width) + parameter_counts.linear(width, width, bias=False)
-        body += 2 * parameter_counts.attention(width) + 2 * parameter_counts.norm(width)
-        body += parameter_counts.feed_forward(width, config["encoder_ffn_dim"])
-        return Parameters(body, body)
-
-    def config_dict(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        raise UserError(_MADE_OF_FINETUNED)
-
-    def build(self, settings: MBartSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
-        raise UserError(_MADE_OF_FINETUNED)
-
-    def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
-        raise UserError(_MADE_OF_FINETUNED)
-
-    def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
-        raise UserError(_MADE_OF_FINETUNED)
-
-    def for_transformers(self, model: PreTrainedModel) -> PreTrainedModel:
-        raise UserError(
-            "an export would not load: transformers has no class for a model that reads sentences before",
-            hint="`subgraft generate --documents` translates with it.",
-        )
-
-
-# The weights of such a model are made for the vocabulary that it reads.
-_MADE_OF_FINETUNED = (
-    "a model with context cannot be built: it is made of a finetuned mBART, which gets its vocabulary first"
-)
 
 
 class SplitMBart(MBart):

@@ -20,7 +20,7 @@ from subgraft.modeling.families.gpt import GPT2, OPT, Bloom, GPTNeoX
 from subgraft.modeling.families.llama import Gemma, Gemma2, Gemma3, Llama, Mistral, Phi3, Qwen2, Qwen3
 from subgraft.modeling.families.m2m100 import M2M100
 from subgraft.modeling.families.marian import Marian
-from subgraft.modeling.families.mbart import ContextMBart, FactorisedMBart, MBart, SplitMBart
+from subgraft.modeling.families.mbart import FactorisedMBart, MBart, SplitMBart
 from subgraft.modeling.families.t5 import MT5, T5
 
 if TYPE_CHECKING:
@@ -61,7 +61,6 @@ ENCODER_DECODERS: tuple[Family, ...] = (
     Marian(),
     MBart(),
     SplitMBart(),
-    ContextMBart(),
     FactorisedMBart(),
     Bart(),
     SourcedBart(),
@@ -70,8 +69,14 @@ ENCODER_DECODERS: tuple[Family, ...] = (
     T5(),
     MT5(),
 )
-# Encoders of contrib, which import this package.
-CONTRIB = ("ernie.family:Ernie", "ernie_thu.family:Knowledgeable", "ernie3.family:Branched", "xlnet.family:XLNet")
+# Families of contrib, which import this package; its encoders as well can be both sides of an encoder-decoder.
+CONTRIB_ENCODERS = (
+    "ernie.family:Ernie",
+    "ernie_thu.family:Knowledgeable",
+    "ernie3.family:Branched",
+    "xlnet.family:XLNet",
+)
+CONTRIB = ("context.family:ContextMBart",)
 
 
 class _Families(Mapping[str, Family]):
@@ -79,8 +84,9 @@ class _Families(Mapping[str, Family]):
 
     @cached_property
     def _of_type(self) -> dict[str, Family]:
-        encoders = (*ENCODERS, *(imported(f"subgraft.contrib.{entry}")() for entry in CONTRIB))
-        families = (*encoders, *DECODERS, *ENCODER_DECODERS, Bert2Bert(encoders), Conditional(DECODERS))
+        encoders = (*ENCODERS, *_of_contrib(CONTRIB_ENCODERS))
+        others = (Bert2Bert(encoders), Conditional(DECODERS), *_of_contrib(CONTRIB))
+        families = (*encoders, *DECODERS, *ENCODER_DECODERS, *others)
         return {family.model_type: family for family in families}
 
     def __getitem__(self, model_type: str) -> Family:
@@ -91,6 +97,10 @@ class _Families(Mapping[str, Family]):
 
     def __len__(self) -> int:
         return len(self._of_type)
+
+
+def _of_contrib(entries: Iterable[str]) -> Iterator[Any]:
+    return (imported(f"subgraft.contrib.{entry}")() for entry in entries)
 
 
 FAMILIES: Mapping[str, Family] = _Families()

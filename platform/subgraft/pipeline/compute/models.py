@@ -31,7 +31,6 @@ from subgraft.pipeline.stages.models import (
     BuildStage,
     CheckpointStage,
     ConditionStage,
-    ContextStage,
     SavedWeightsStage,
     SourceEncoderStage,
 )
@@ -143,30 +142,10 @@ def with_source_encoder(bundle: Bundle, source_tokenizer: Tokenizer, layers: int
     require_token_head(bundle.model)
     config, padding = bundle.model.config.to_dict(), required_token(source_tokenizer, "pad", "a source encoder")
     entries = family_of(bundle.model).with_source_encoder(config, layers, len(source_tokenizer), padding)
-    return Bundle(_extend_model(bundle, entries, seed, "model.encoder.source."), source_tokenizer, bundle.decoder)
+    return Bundle(extended_model(bundle, entries, seed, "model.encoder.source."), source_tokenizer, bundle.decoder)
 
 
-def add_context(stage: ContextStage, inputs: Inputs, out: Path, context: Context) -> Summary:
-    del context
-    bundle = Bundle.load(inputs["model"])
-    extended = with_context(bundle, stage.languages, stage.sentences, stage.seed)
-    extended.save(out)
-    new_parameters = extended.model.num_parameters() - bundle.model.num_parameters()
-    return {"parameters": extended.model.num_parameters(), "new_parameters": new_parameters}
-
-
-def with_context(bundle: Bundle, languages: Languages, sentences: int, seed: int) -> Bundle:
-    """The model with an encoder that reads the preceding sentences; its new weights depend on the seed only.
-
-    Raises UserError for models that read none.
-    """
-    end = bundle.sequence_format(languages).source_ending[-1]
-    entries = family_of(bundle.model).with_context(bundle.model.config.to_dict(), sentences, end)
-    model = _extend_model(bundle, entries, seed, "model.encoder.context.")
-    return Bundle(model, bundle.encoder, bundle.decoder)
-
-
-def _extend_model(bundle: Bundle, entries: dict[str, Any], seed: int, new_weights: str) -> PreTrainedModel:
+def extended_model(bundle: Bundle, entries: dict[str, Any], seed: int, new_weights: str) -> PreTrainedModel:
     """A model of an extended configuration, with the bundle's weights, and new ones under the prefix `new_weights`."""
     model_class: Any = family_named(entries.pop("model_type")).model_class()
     with torch.random.fork_rng(devices=[]):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import DonorMapping
 from subgraft.config.models import ModelSettings
 from subgraft.config.settings_base import SideName
@@ -175,30 +174,6 @@ class SourceEncoderStage(Stage):
         from subgraft.pipeline.compute.models import add_source_encoder
 
         return add_source_encoder(self, inputs, out, context)
-
-
-class ContextStage(Stage):
-    """The input `model` with an encoder that reads the preceding sentences.
-
-    Attributes:
-        seed: Of the new weights.
-    """
-
-    stage_name: ClassVar[str] = "context"
-    revision: ClassVar[int] = 1
-
-    languages: Languages
-    sentences: int
-    seed: int
-
-    def config_after(self, inputs: KnownInputs) -> Config:
-        model = inputs.config("model")
-        return family_of(model).with_context(model, self.sentences, 0)
-
-    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
-        from subgraft.pipeline.compute.models import add_context
-
-        return add_context(self, inputs, out, context)
 
 
 class MethodStage(Stage):

@@ -29,7 +29,6 @@ from subgraft.training.objectives.masked_seq2seq import MaskedSeq2SeqSettings
 from subgraft.training.objectives.multitask_masked import MultitaskMaskedSettings
 from subgraft.training.objectives.objective import AnyObjective
 from subgraft.training.objectives.translation import (
-    ContextTranslationSettings,
     DocumentTranslationSettings,
     TranslationSettings,
 )
@@ -38,7 +37,7 @@ from subgraft.training.objectives.translation import (
 ENTRIES: tuple[type[AnyObjective], ...] = (
     TranslationSettings,
     DocumentTranslationSettings,
-    ContextTranslationSettings,
+    imported("subgraft.contrib.context.objective:ContextTranslationSettings"),
     DenoisingSettings,
     MaskedSettings,
     LeftToRightSettings,

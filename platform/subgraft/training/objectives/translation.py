@@ -59,23 +59,3 @@ class DocumentTranslationSettings(AnyObjective):
         from subgraft.training.objectives.compute.document_translation import TaskDocuments
 
         return TaskDocuments(self, request, training)
-
-
-class ContextTranslationSettings(AnyObjective):
-    """Each sentence of a document, given those of the source before it (Miculicich et al., EMNLP 2018).
-
-    sentences: the maximum number of preceding sentences that are read.
-    """
-
-    kind: Literal["context-translation"] = "context-translation"
-    sentences: Annotated[int, Field(ge=1, le=20)] = 3
-
-    needs_pairs = True
-    needs_dev = True
-    needs_documents = True
-    translates = True
-
-    def finetuning(self, request: Request, training: FinetuneSettings) -> TaskText:
-        from subgraft.training.objectives.compute.context_translation import TaskInContext
-
-        return TaskInContext(self, request, training)

@@ -11,6 +11,7 @@ from torch import nn
 
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings
+from subgraft.contrib.context.objective import ContextTranslationSettings
 from subgraft.data.text.segments import sides
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.search import DEFAULT_BATCH_SIZE
@@ -20,7 +21,6 @@ from subgraft.training.objectives.compute.document_translation import PairedDocu
 from subgraft.training.objectives.compute.interface import Request, pad_with_mask
 from subgraft.training.objectives.compute.seq2seq import Example, Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, collate
 from subgraft.training.objectives.compute.translation import DEV_LENGTH_RATIO, ReferenceScores, Translation
-from subgraft.training.objectives.translation import ContextTranslationSettings
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
+from subgraft.contrib.context.added_context import with_context
+from subgraft.contrib.context.context_mbart import HierarchicalAttention, Sentences
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.transformers import export_transformers
 from subgraft.modeling.families import count_parameters
-from subgraft.modeling.families.context_mbart import HierarchicalAttention, Sentences
 from subgraft.modeling.inference.translate_documents import ContextTranslator
 from subgraft.modeling.sides import encoder_states
-from subgraft.pipeline.compute.models import with_context
 from toys import english, english_tokenizer, german_tokenizer, marian, mbart, multilingual_tokenizer
 
 LANGUAGES = Languages(source="en", target="de")
