@@ -37,6 +37,7 @@ TABLES = {
     "experiments/steps/vocabularies.py",
     "interfaces/cli/experiments.py",
     "interfaces/cli/vocabularies.py",
+    "modeling/conditioning/variants/registry.py",
     "modeling/families/registry.py",
     "pipeline/stages/registry.py",
     "training/objectives/registry.py",

@@ -51,6 +51,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.config.models import GPT2Settings
 from subgraft.config.training import FinetuneSettings, NearestTargets, TrainingSettings
+from subgraft.contrib.conditioning.conditional_model import conditioned
 from subgraft.contrib.ernie_thu.masked_entities import EntityLoss
 from subgraft.embeddings.generators.domain_simulation import PseudoDomains
 from subgraft.embeddings.generators.generator import Generator
@@ -59,7 +60,6 @@ from subgraft.embeddings.generators.network import Network, NetworkShape
 from subgraft.embeddings.generators.simulation import GeneratorBatch, Simulator
 from subgraft.embeddings.methods.network import NetworkSettings
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.conditioning.settings import ConditioningSettings
 from subgraft.modeling.conditioning.sources import FeatureSource
 from subgraft.modeling.families import family_named

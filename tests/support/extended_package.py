@@ -26,6 +26,7 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.config.loading import load
 from subgraft.config.training import TrainingSettings
+from subgraft.contrib.conditioning.conditional_model import conditioned
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.registry import CorpusSource
 from subgraft.embeddings.generators.generator import Generator
@@ -35,7 +36,6 @@ from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.evaluation.metrics.sentence_statistics import plugin_metric, plugin_score, plugin_statistics
 from subgraft.experiments.manifest import system_runs
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.families import count_parameters
 from subgraft.modeling.sides import side
 from subgraft.training.objectives.compute.interface import Request

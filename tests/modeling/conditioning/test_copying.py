@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from sourced import VOCABULARY, language_model, settings, trained_a_little
+from subgraft.contrib.conditioning.conditional_model import ConditionalModel, conditioned
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.conditioning.conditional_model import ConditionalModel, conditioned
 from subgraft.modeling.conditioning.settings import ConditioningSettings
 from subgraft.modeling.conditioning.variants.registry import VariantName
 from subgraft.modeling.families import count_parameters

@@ -10,8 +10,8 @@ from finished import Build, m2m100_bundle, separate_bundle
 from sourced import settings
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import DrawSettings, MeasurementSettings
+from subgraft.contrib.conditioning.conditional_model import conditioned
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2, fast_translator
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel
 from subgraft.modeling.inference.ctranslate2_search import ExportedTranslator

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from subgraft.config.evaluation import DrawSettings, MeasurementSettings
+from subgraft.contrib.conditioning.conditional_model import conditioned
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.conditioning.settings import ClassSourceSettings, ConditioningSettings
 from subgraft.modeling.conditioning.sources import ClassSource, pad_sources
 from subgraft.modeling.inference.prompts import added_text

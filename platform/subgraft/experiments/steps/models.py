@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from pathlib import Path
 
 from subgraft.base.entries import imported
-from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.experiment.systems import System
@@ -15,26 +13,20 @@ from subgraft.config.settings_base import SideName
 from subgraft.config.vocabularies import SamplingSettings, VocabularySettings
 from subgraft.experiments.preflight import require_ends_of_blocks, require_head
 from subgraft.experiments.steps.decoding_engine import require_context, with_engine
-from subgraft.experiments.steps.inputs import InputSteps, from_checkpoint
+from subgraft.experiments.steps.inputs import InputSteps
 from subgraft.experiments.steps.vocabularies import VocabularySteps, language_exponent
-from subgraft.modeling.conditioning.source_settings import pretrained_source
-from subgraft.modeling.conditioning.variants.registry import VARIANTS
-from subgraft.modeling.families import config_dict, family_of
-from subgraft.modeling.hub import read_config, require_model
-from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.modeling.families import config_dict
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline.stages.models import (
     AssembleStage,
     BuildStage,
-    CheckpointStage,
-    ConditionStage,
     SavedWeightsStage,
     SourceEncoderStage,
 )
 from subgraft.pipeline.stages.training import MultitaskStage, PretrainStage
 from subgraft.pipeline.stages.vocabularies import VocabularyStage
-from subgraft.training.objectives.registry import task_objective
 
+CONDITIONED_STEP = "subgraft.contrib.conditioning.steps:conditioned_step"
 CONTEXT_STAGE = "subgraft.contrib.context.stage:ContextStage"
 _VOCABULARY_FIELDS = set(VocabularySettings.model_fields)
 
@@ -131,28 +123,8 @@ def conditioned_step(inputs: InputSteps, system: System, seed: int, model: Step)
     """
     if system.conditioning is None:
         return model
-    experiment = inputs.experiment
-    source = task_objective(experiment.task).source
-    assert source is not None  # validation requires it
-    # A pretrained encoder's location does not identify it.
-    settings = experiment.conditioning.model_copy(update={"pretrained_encoder": None})
-    step_inputs, language = {"model": model, "corpus": inputs.downstream_corpus}, None
-    if source == "text" and not VARIANTS[system.conditioning].in_input and not settings.shared_vocabulary:
-        path = experiment.conditioning.pretrained_encoder
-        if path:
-            step_inputs["reader"], language = reader(inputs, path)
-        else:
-            step_inputs["encoder"] = source_vocabulary(inputs)
-    stage = ConditionStage(
-        variant=system.conditioning,
-        settings=settings,
-        seed=seed,
-        source=source,
-        copying=system.copying,
-        language=language,
-    )
-    labels = {"system": system.name, "seed": str(seed)}
-    return Step(stage, f"condition {system.name} seed {seed}", step_inputs, labels)
+    conditioned: Step = imported(CONDITIONED_STEP)(inputs, system, seed, model)
+    return conditioned
 
 
 def source_encoder_step(inputs: InputSteps, system: System, seed: int, model: Step) -> Step:
@@ -175,39 +147,6 @@ def context_step(experiment: Experiment, system: System, seed: int, model: Step)
     stage = imported(CONTEXT_STAGE)(languages=experiment.languages, sentences=system.context_sentences, seed=seed)
     labels = {"system": system.name, "seed": str(seed)}
     return Step(stage, f"context {system.name} seed {seed}", {"model": model}, labels)
-
-
-def reader(inputs: InputSteps, name: str) -> tuple[Step[CheckpointStage], str | None]:
-    """The model whose encoder reads the task's sources, and their language if the model marks languages.
-
-    Raises UserError for a model whose encoder cannot be used, or that does not know the language.
-    """
-    experiment, model = inputs.experiment, inputs.locate_model(name)
-    directory = require_model(model)
-    try:
-        pretrained_source(read_config(directory), experiment.conditioning.max_length)
-        language = _language_marked(directory, experiment.languages.source)
-    except UserError as error:
-        raise UserError(error.what, where=f"conditioning.pretrained_encoder: {name}", hint=error.hint) from None
-    return from_checkpoint(f"checkpoint {name}", model, directory), language
-
-
-def _language_marked(directory: Path, language: str) -> str | None:
-    """The language if the model marks its inputs with it, else None. Raises UserError for an unknown language."""
-    config, tokenizer = read_config(directory), load_tokenizers(directory)["encoder"]
-    family, pair = family_of(config), Languages(source=language, target=language)
-    marked = family.sequence_format(config, tokenizer, tokenizer, pair)
-    try:
-        return None if family.sequence_format(config, tokenizer, tokenizer, None) == marked else language
-    except UserError:
-        return language
-
-
-def source_vocabulary(inputs: InputSteps) -> Step[VocabularyStage]:
-    """The vocabulary of the task's sources, shared by all systems."""
-    stage = VocabularyStage(side="source", settings=inputs.experiment.conditioning.vocabulary)
-    corpus = inputs.downstream_corpus
-    return Step(stage, f"vocabulary of the sources of {corpus.name}", {"corpus": corpus})
 
 
 class MultitaskSteps:

@@ -11,7 +11,6 @@ from subgraft.base.errors import UserError
 from subgraft.modeling.families.bart import Bart, Pegasus, SourcedBart
 from subgraft.modeling.families.bert import Bert, DistilBert, Electra, ModernBert, Roberta, XLMRoberta
 from subgraft.modeling.families.bert2bert import Bert2Bert
-from subgraft.modeling.families.conditional import Conditional
 from subgraft.modeling.families.deberta import DebertaV2
 from subgraft.modeling.families.decoder_only import DecoderOnly
 from subgraft.modeling.families.encoder_only import EncoderOnly
@@ -85,7 +84,11 @@ class _Families(Mapping[str, Family]):
     @cached_property
     def _of_type(self) -> dict[str, Family]:
         encoders = (*ENCODERS, *_of_contrib(CONTRIB_ENCODERS))
-        others = (Bert2Bert(encoders), Conditional(DECODERS), *_of_contrib(CONTRIB))
+        others = (
+            Bert2Bert(encoders),
+            imported("subgraft.contrib.conditioning.family:Conditional")(DECODERS),
+            *_of_contrib(CONTRIB),
+        )
         families = (*encoders, *DECODERS, *ENCODER_DECODERS, *others)
         return {family.model_type: family for family in families}
 

@@ -12,7 +12,6 @@ from subgraft.pipeline.stages.models import (
     AssembleStage,
     BuildStage,
     CheckpointStage,
-    ConditionStage,
     SavedWeightsStage,
     SourceEncoderStage,
     TransferStage,
@@ -37,6 +36,7 @@ from subgraft.training.stage import Stage
 # Those of contrib.
 CONTRIB = (
     "context.stage:ContextStage",
+    "conditioning.stage:ConditionStage",
     "ernie_thu.stages:EntityStage",
     "allocation.stages:CurveStage",
     "allocation.stages:AllocationStage",
@@ -65,7 +65,6 @@ STAGES: tuple[type[Stage], ...] = (
     TransferStage,
     EmbeddingWarmupStage,
     SourceEncoderStage,
-    ConditionStage,
     MultitaskStage,
     FinetuneStage,
     UnsupervisedStage,

@@ -1,6 +1,6 @@
 """All ways of conditioning, by name.
 
-To add one: a module like `prepend.py` and, here, its entry.
+To add one: a module like `contrib/conditioning/prepend.py` and, here, its entry.
 """
 
 from __future__ import annotations
@@ -8,22 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from subgraft.modeling.conditioning.variants.attention import ContextAttention, CrossAttention, FromScratch
-from subgraft.modeling.conditioning.variants.prepend import Prepend
-from subgraft.modeling.conditioning.variants.pseudo_self import PseudoSelf
-from subgraft.modeling.conditioning.variants.representation import Representation
-from subgraft.modeling.conditioning.variants.simple_fusion import SimpleFusion
+from subgraft.base.entries import imported
 from subgraft.modeling.conditioning.variants.variant import Variant
 
 # In the order of documents and messages.
 ENTRIES: tuple[Variant, ...] = (
-    PseudoSelf(),
-    ContextAttention(),
-    CrossAttention(),
-    Prepend(),
-    SimpleFusion(),
-    Representation(),
-    FromScratch(),
+    imported("subgraft.contrib.conditioning.pseudo_self:PseudoSelf")(),
+    imported("subgraft.contrib.conditioning.attention:ContextAttention")(),
+    imported("subgraft.contrib.conditioning.attention:CrossAttention")(),
+    imported("subgraft.contrib.conditioning.prepend:Prepend")(),
+    imported("subgraft.contrib.conditioning.simple_fusion:SimpleFusion")(),
+    imported("subgraft.contrib.conditioning.representation:Representation")(),
+    imported("subgraft.contrib.conditioning.attention:FromScratch")(),
 )
 VARIANTS: Mapping[str, Variant] = {variant.name: variant for variant in ENTRIES}
 

@@ -12,13 +12,13 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
+from subgraft.contrib.conditioning.conditional_model import ConditionalModel, conditioned
+from subgraft.contrib.conditioning.family import with_source
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.conditioning.conditional_model import ConditionalModel, conditioned
 from subgraft.modeling.conditioning.settings import ConditioningSettings
 from subgraft.modeling.conditioning.variants.registry import VariantName
 from subgraft.modeling.families import count_parameters, family_of
-from subgraft.modeling.families.conditional import with_source
 from subgraft.modeling.sides import side
 from subgraft.pipeline.compute.transfer import transfer
 from subgraft.subwords.vocabulary.alignment import align

@@ -19,8 +19,8 @@ from transformers import (
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 from subgraft.base.errors import UserError
+from subgraft.contrib.conditioning import source_encoders
 from subgraft.modeling.conditioning import settings as conditioning
-from subgraft.modeling.conditioning import source_encoders
 from subgraft.modeling.conditioning.copying import CopyHead, TargetStates
 from subgraft.modeling.conditioning.settings import ConditioningSettings
 from subgraft.modeling.conditioning.variants.registry import VARIANTS

@@ -37,7 +37,7 @@ class Representation(Variant):
         import torch
         from torch import nn
 
-        from subgraft.modeling.conditioning.source_decoder import SourceDecoder
+        from subgraft.contrib.conditioning.source_decoder import SourceDecoder
 
         width, depth = int(config.hidden_size), Heads.of(config).layers
         parts.mix = nn.Parameter(torch.zeros(depth + 1))

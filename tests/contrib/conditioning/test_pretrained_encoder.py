@@ -10,11 +10,11 @@ import torch
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
+from subgraft.contrib.conditioning.conditional_model import conditioned
+from subgraft.contrib.conditioning.source_encoders import encoder_of
+from subgraft.contrib.conditioning.source_settings import pretrained_source
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.conditioning.settings import ConditioningSettings
-from subgraft.modeling.conditioning.source_encoders import encoder_of
-from subgraft.modeling.conditioning.source_settings import pretrained_source
 from subgraft.modeling.conditioning.sources import TextSource
 from subgraft.modeling.families import Parameters, count_parameters
 from subgraft.training.objectives.compute.conditioned import source_read

@@ -39,7 +39,7 @@ class SimpleFusion(Variant):
     def add_modules(self, parts: Any, config: PreTrainedConfig, decoder: StackSettings) -> None:
         from torch import nn
 
-        from subgraft.modeling.conditioning.source_decoder import SourceDecoder
+        from subgraft.contrib.conditioning.source_decoder import SourceDecoder
 
         width = int(config.hidden_size)
         parts.read = nn.Linear(width, decoder.d_model)
@@ -57,7 +57,7 @@ class SimpleFusion(Variant):
         cache: EncoderDecoderCache | None,
         **inputs: Tensor,
     ) -> Tensor:
-        from subgraft.modeling.conditioning.source_decoder import sinusoids
+        from subgraft.contrib.conditioning.source_decoder import sinusoids
 
         seen = 0 if cache is None else target_cache(cache).get_seq_length()
         visible = target_mask(cache, inputs)

@@ -96,7 +96,7 @@ class Conditional(DecoderOnly):
         return f"{language_model}, with a source by {_settings(config).variant}"
 
     def model_class(self) -> type[PreTrainedModel]:
-        from subgraft.modeling.conditioning.conditional_model import ConditionalModel
+        from subgraft.contrib.conditioning.conditional_model import ConditionalModel
 
         return ConditionalModel
 

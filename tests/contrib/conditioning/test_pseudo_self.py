@@ -11,7 +11,7 @@ from torch.nn.functional import gelu, layer_norm
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from sourced import FEATURES, language_model, settings, some_features
-from subgraft.modeling.conditioning.conditional_model import ConditionalModel, conditional_config, conditioned
+from subgraft.contrib.conditioning.conditional_model import ConditionalModel, conditional_config, conditioned
 from subgraft.modeling.conditioning.variants.variant import Memory
 
 

@@ -12,9 +12,9 @@ from sklearn.datasets import load_digits
 
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.models import GPT2Settings
+from subgraft.contrib.conditioning.conditional_model import conditioned
 from subgraft.data.text.features import Features
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.conditioning.settings import ConditioningSettings
 from subgraft.modeling.conditioning.sources import FeatureSource
 from subgraft.modeling.families import family_named

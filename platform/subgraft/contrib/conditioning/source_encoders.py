@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from subgraft.modeling.conditioning.source_decoder import sinusoids
+from subgraft.contrib.conditioning.source_decoder import sinusoids
 
 
 @dataclass

@@ -12,8 +12,8 @@ from torch.nn.functional import cross_entropy
 
 from sourced import VOCABULARY, language_model, settings, some_features, trained_a_little
 from subgraft.base.errors import UserError
-from subgraft.modeling.conditioning.conditional_model import ConditionalModel, conditioned
-from subgraft.modeling.conditioning.variants.attention import blocks
+from subgraft.contrib.conditioning.attention import blocks
+from subgraft.contrib.conditioning.conditional_model import ConditionalModel, conditioned
 from subgraft.modeling.conditioning.variants.registry import VariantName
 
 NAMES: tuple[VariantName, ...] = get_args(VariantName)
