@@ -89,7 +89,11 @@ def _by_record(directory: Path, record: Record) -> Origin:
         current, record = before, earlier
     digest = str(record.recipe["digest"]) if record.stage == CheckpointStage.stage_name else ""
     name = digest.partition("@")[0] if "@" in digest else ""
-    return Origin(name, load_tokenizers(current), methods=methods, copies_shared=copies, trained=trained)
+    try:
+        tokenizers = load_tokenizers(current)
+    except SubgraftError as error:
+        return Origin(name, missing=f"The original, {current}, cannot be read: {error.what}.", methods=methods)
+    return Origin(name, tokenizers, methods=methods, copies_shared=copies, trained=trained)
 
 
 def _record(directory: Path) -> Record | None:

@@ -19,6 +19,7 @@ from clients import TOKEN, listening_to
 from finished import gpt2_bundle, separate_bundle
 from instruct import INSTRUCT
 from labelled import headed_bundle, labelled_corpus
+from served_models import served
 from subgraft.config.corpora import Languages
 from subgraft.experiments.origin import origin_of
 from subgraft.interfaces.serving.writer import Served, open_model
@@ -210,3 +211,18 @@ def test_without_the_token_the_page_says_how_to_open_it(translators: dict[str, P
         page.open(page.driver.current_url.replace(TOKEN, "another"))
         page.wait(lambda: "ends in #token=" in page.texts("#status")[0])
         browser.complaints()
+
+
+def test_the_command_serves_models_with_their_originals(
+    translators: dict[str, Path], browser: Browser, tmp_path: Path
+) -> None:
+    with served(translators["new"], tmp_path, "--compare-with", str(translators["old"]), "--beam", "1") as model:
+        browser.complaints()
+        browser.open(f"http://127.0.0.1:{model.port}/#token={model.token_file.read_text().strip()}")
+        browser.wait(lambda: len(browser.all("#models strong")) == 2)
+        assert "before its transfer 90" in " ".join(browser.texts("#models li"))
+        browser.one("#text").click()
+        browser.press("thank you")
+        _send(browser, 2)
+        browser.wait(lambda: len(browser.all("#written figure")) == 4)
+        _require_sound(browser)
