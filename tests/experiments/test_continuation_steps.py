@@ -105,8 +105,10 @@ def by_hand(bundle: Bundle, lines: list[str]) -> tuple[float, int]:
 
 
 def test_the_report_says_whether_models_write_the_tokens_that_they_have(tmp_path: Path) -> None:
-    pipeline, store = finish(written(tmp_path, continued(GPT2)))
-    section = (store.path(pipeline.report) / "report.md").read_text(encoding="utf-8").partition("## Written text")[2]
+    pipeline, store = finish(written(tmp_path, continued(GPT2, intrinsic="{tokens: 3}")))
+    report = (store.path(pipeline.report) / "report.md").read_text(encoding="utf-8")
+    assert "## Intrinsic quality" in report
+    section = report.partition("## Written text")[2]
     for steps in pipeline.systems:
         folder, bundle = store.path(steps.evaluate), Bundle.load(store.path(steps.finetune))
         figures = json.loads((folder / "evaluation.json").read_text())["written"]

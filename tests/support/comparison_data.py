@@ -154,7 +154,7 @@ def _stages() -> tuple[StageSeconds, ...]:
         StageSeconds("corpus", 3.1),
         StageSeconds("corpus", 1.2),
         StageSeconds("vocabulary", 2.4),
-        StageSeconds("vocabulary", 1.9, cached=True),
+        StageSeconds("vocabulary", 1.9),
         StageSeconds("pretrain", 183.4),
         StageSeconds("generator", 95.2),
     ]

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, get_args
 
 from subgraft.evaluation.reporting.drawing import ResponsivePng
 from subgraft.evaluation.reporting.records import Command
@@ -16,6 +16,7 @@ from subgraft.evaluation.reporting.table import Table, Text, escape_markdown, ta
 PLOTS = "plots"
 # The forms of a report: by what models do with the task's text.
 Form = Literal["translation", "continuation", "labels"]
+FORMS: tuple[Form, ...] = get_args(Form)
 
 
 @dataclass(frozen=True)

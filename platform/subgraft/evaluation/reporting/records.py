@@ -227,7 +227,6 @@ class StageSeconds:
 
     stage: str
     seconds: float
-    cached: bool = False
 
 
 @dataclass(frozen=True)

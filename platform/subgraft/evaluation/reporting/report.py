@@ -182,18 +182,16 @@ def _pieces(pieces: tuple[str, ...]) -> Text:
 
 
 def _time_spent(data: ReportData) -> document.Section:
-    """Seconds per stage; cached steps are listed separately."""
+    """Seconds per stage."""
     totals: dict[str, float] = {}
     steps: dict[str, int] = {}
-    cached: dict[str, int] = {}
     for step in data.stages:
         totals[step.stage] = totals.get(step.stage, 0.0) + step.seconds
         steps[step.stage] = steps.get(step.stage, 0) + 1
-        cached[step.stage] = cached.get(step.stage, 0) + step.cached
-    rows = [[stage, count(steps[stage]), count(cached[stage]), duration(totals[stage])] for stage in totals]
-    rows.append(["all", count(len(data.stages)), count(sum(cached.values())), duration(sum(totals.values()))])
-    note = "A cached step counts the seconds it took when it ran. Steps may have run side by side."
-    blocks: list[document.Block] = [table(["stage", "steps", "of these cached", "time"], rows, "", note)]
+    rows = [[stage, count(steps[stage]), duration(totals[stage])] for stage in totals]
+    rows.append(["all", count(len(data.stages)), duration(sum(totals.values()))])
+    note = "A step of an earlier run counts the seconds that it took then. Steps may have run side by side."
+    blocks: list[document.Block] = [table(["stage", "steps", "time"], rows, "", note)]
     if totals:
         blocks.append(document.Figure("stages", plot_stage_seconds(totals), "Total time per stage."))
     return document.Section("Time spent", tuple(blocks))

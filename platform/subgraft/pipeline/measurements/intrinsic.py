@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from subgraft.config.evaluation import IntrinsicSettings
 from subgraft.embeddings.methods.registry import method_spec
 from subgraft.evaluation.reporting import drawing
-from subgraft.evaluation.reporting.document import Block, Figure, Paragraph, Section
+from subgraft.evaluation.reporting.document import FORMS, Block, Figure, Paragraph, Section
 from subgraft.evaluation.reporting.numbers import count, fixed, percent
 from subgraft.evaluation.reporting.plots import system_looks
 from subgraft.evaluation.reporting.records import ReportData
@@ -171,5 +171,5 @@ INTRINSIC = MeasurementSpec(
     parts=("intrinsic",),
     steps=_steps,
     read=_read,
-    after_learning={"translation": _section},
+    after_learning=dict.fromkeys(FORMS, _section),
 )

@@ -113,7 +113,7 @@ class ReportStage(Stage):
     """
 
     stage_name: ClassVar[str] = "report"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
 
     name: str
     languages: Languages
