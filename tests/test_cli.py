@@ -503,7 +503,7 @@ def test_help_loads_no_heavy_library() -> None:
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stderr == "[]\n"
     for name in ("run", "plan", "corpora", "vocab", "similar", "embed", "transfer", "generate", "compare", "report"):
-        assert f"\n    {name} " in ended.stdout
+        assert f"\n  {name} " in ended.stdout
 
 
 def test_a_reader_that_has_enough_is_not_an_error() -> None:

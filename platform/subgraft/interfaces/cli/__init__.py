@@ -7,9 +7,9 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Any, TextIO
 
 from subgraft import __version__
 from subgraft.base.errors import ArgumentError, LossWarning, SubgraftError, Terminated
@@ -18,6 +18,7 @@ from subgraft.base.terminal_escaping import name_stream_in_errors, say
 from subgraft.interfaces.cli import (
     corpora,
     doctor,
+    example,
     experiments,
     exports,
     fit,
@@ -44,16 +45,47 @@ GROUPS = (
     serve,
     model_registry,
     store,
+    example,
     doctor,
 )
 
 
+# The commands as `subgraft --help` lists them.
+SECTIONS: Mapping[str, Sequence[str]] = {
+    "start here": ("example", "fit", "advise", "generate", "serve"),
+    "experiments": ("run", "plan", "compare", "report", "tracking", "search", "judge", "corpora", "schema"),
+    "vocabularies and embeddings": ("vocab", "transfer", "similar", "generator", "embed", "assemble"),
+    "models": ("evaluate", "predict", "convert", "export", "push", "models"),
+    "this machine": ("doctor", "store", "completion"),
+}
+
+
+class CommandParser(Parser):
+    """Lists its commands by sections."""
+
+    def format_help(self) -> str:
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        commands: Any = next(each for each in self._actions if each.nargs == argparse.PARSER)
+        by_name = {command.dest: command for command in commands._get_subactions()}
+        for title, names in SECTIONS.items():
+            formatter.start_section(title)
+            formatter.add_arguments([by_name[name] for name in names])
+            formatter.end_section()
+        formatter.start_section("options")
+        formatter.add_arguments([each for each in self._actions if each is not commands])
+        formatter.end_section()
+        formatter.add_text("`subgraft COMMAND --help` shows a command's arguments.")
+        return formatter.format_help()
+
+
 def parser() -> Parser:
     """All commands; each group of them is a module of this package."""
-    top = Parser(prog="subgraft", description="Fit pretrained models with their task's vocabulary.")
+    top = CommandParser(prog="subgraft", description="Fit pretrained models with their task's vocabulary.")
     top.add_argument("--version", action="version", version=f"subgraft {__version__}")
     top.set_defaults(parser=top)  # for `completion`, which prints all of it
-    commands = top.add_subparsers(metavar="COMMAND", required=True)
+    commands = top.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
     for group in GROUPS:
         group.add_to(commands)
     return top
