@@ -124,6 +124,7 @@ def test_a_language_model_writes_as_it_goes(tmp_path: Path, browser: Browser) ->
         _send(page, 2)
         outputs = page.texts(".output")
         assert len(outputs) == 2 and outputs[0] == outputs[1] != ""
+        assert page.texts("#written .cells > div") == outputs
         assert all("first text after" in text and " written, " in text for text in page.texts("article > p.soft"))
         _require_copies_to_answer(page, lambda answer: answer["choices"][0]["text"] == outputs[0])
         page.one("#stop").send_keys(outputs[0][3:5])
@@ -151,7 +152,7 @@ def test_an_instruct_model_has_conversations(tmp_path: Path, browser: Browser) -
         assert [turn["role"] for turn in sent["messages"]] == ["user", "assistant", "user"]
         assert sent["messages"][1]["content"] == page.texts(".output")[0]
         page.one("#clear").click()
-        assert not page.all("#answers article")
+        assert not page.all("#answers article") and not page.all("#written figure")
         page.one("#chat").click()
         assert page.one("#send").text == "Continue" and not page.one("#clear").is_displayed()
 
