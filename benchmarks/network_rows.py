@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from subgraft.data.text import reading
 from subgraft.embeddings.generators.network import Network, NetworkShape, TokenPieces, commonness, generate_rows
-from subgraft.embeddings.initialisers.new_rows import Request, mix_subwords
+from subgraft.embeddings.initialisers.new_rows import InitialiserInputs, mix_subwords
 from subgraft.modeling.sides import Side
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -42,7 +42,7 @@ def main() -> None:
     new = [token for entry, token in downstream.ids.items() if entry not in upstream.ids][:NEW_TOKENS]
     entries = [entry for token in new if (entry := downstream.entries[token]) is not None]
     side = _side(upstream)
-    request = Request(side, upstream, entries, 0, 1.0, 0, 10, None, common=commonness(downstream)[new])
+    request = InitialiserInputs(side, upstream, entries, 0, 1.0, 0, 10, None, common=commonness(downstream)[new])
     network = Network(NetworkShape.of(side, 256, 2))
     network.begin(side, torch.from_numpy(upstream.ordinary_ids), seed=1)
 

@@ -34,7 +34,7 @@ from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages.training import FinetuneStage
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.compute.mixture import with_text
 from subgraft.training.objectives.compute.translation import DevScores
 from subgraft.training.progress import SELECTIONS
@@ -70,7 +70,7 @@ def curve(step: Step[FinetuneStage], store: Store, test_sentences: int) -> list[
     """The dev and test scores of a finetuning, by step."""
     recipe, inputs = step.stage, {role: store.path(source) for role, source in step.inputs.items()}
     bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.training
-    request = Request(bundle, corpus, recipe.languages, settings, recipe.seed)
+    request = ObjectiveInputs(bundle, corpus, recipe.languages, settings, recipe.seed)
     text = recipe.objective.finetuning(request, settings)
     if recipe.text_objective is not None:
         monolingual = replace(request, corpus=Corpus.open(inputs[recipe.text_role]))

@@ -24,7 +24,7 @@ from subgraft.orchestration.store.store import Store
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.specials import special_tokens
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from toys import english, german
 
 MANY = (
@@ -59,7 +59,7 @@ def test_a_model_is_pretrained_with_it_and_languages_are_drawn_as_it_was_allocat
     assert recipe["language_exponent"] == 0.5
     corpus = Corpus.open(store.path(pipeline.inputs.upstream_corpus))
     assert {language: len(lines) for language, lines in corpus.texts("train")} == {"en": 80, "de": 10}
-    request = Request(None, corpus, pipeline.experiment.languages, pipeline.experiment.pretrain, 1, None, 0.5)  # type: ignore[arg-type]
+    request = ObjectiveInputs(None, corpus, pipeline.experiment.languages, pipeline.experiment.pretrain, 1, None, 0.5)  # type: ignore[arg-type]
     texts = dict(request.texts())
     assert {language: len(lines) for language, lines in texts.items()} == {"en": 80, "de": 28}
     assert set(texts["de"]) == set(german(10, 4)) and list(texts["en"]) == english(80, 3)

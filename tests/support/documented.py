@@ -16,7 +16,7 @@ from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.next_sentence import with_next_sentence
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture, objectives_of
 from subgraft.training.objectives.masked import MaskedSettings
 from subgraft.training.objectives.multitask_masked import MultitaskMaskedSettings
@@ -53,10 +53,10 @@ def documented_corpus(
     return build(documented_source(folder / "source"), ENGLISH, Cleaning(deduplicate=False), folder / "corpus")
 
 
-def request_on(bundle: Bundle, corpus: Corpus, **training: Any) -> Request:
+def request_on(bundle: Bundle, corpus: Corpus, **training: Any) -> ObjectiveInputs:
     fixed = {"max_steps": 4, "learning_rate": 1e-3, "warmup_steps": 1, "precision": "fp32"}
     settings = {**fixed, "batch_size": 300, "max_length": 40, **training}
-    return Request(bundle, corpus, ENGLISH, PretrainSettings.model_validate(settings), seed=1)
+    return ObjectiveInputs(bundle, corpus, ENGLISH, PretrainSettings.model_validate(settings), seed=1)
 
 
 RECORDS = "{folder: documents, fields: {en: {language: en}}, document: document}"

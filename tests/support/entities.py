@@ -24,7 +24,7 @@ from subgraft.data.sources.registry import CorpusSource
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES
 from subgraft.modeling.next_sentence import with_next_sentence
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.compute.masked_inputs import AROUND, SingleTexts
 from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture, objectives_of
 from subgraft.training.objectives.masked import MaskedSettings
@@ -100,7 +100,7 @@ def write_entity_documents(folder: Path, splits: tuple[str, ...] = ("train", "de
     return {"records": {"folder": str(folder), "fields": fields, "document": "document"}}
 
 
-def entity_request(folder: Path, model: Any) -> Request:
+def entity_request(folder: Path, model: Any) -> ObjectiveInputs:
     """A corpus of such documents, for a model."""
     source = CorpusSource.model_validate(write_entity_documents(folder / "source"))
     cleaning = Cleaning(deduplicate=False, drop_held_out=False)

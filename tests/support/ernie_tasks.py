@@ -17,7 +17,7 @@ from subgraft.modeling.families import FAMILIES
 from subgraft.modeling.further_heads import load_weights, read_head
 from subgraft.modeling.heads import with_head
 from subgraft.subwords.vocabulary.learn import learn
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture, objectives_of
 from subgraft.training.objectives.masked import MaskedSettings
 from toys import SHAPE, english, one_stack
@@ -33,7 +33,9 @@ def ernie_mixture(place: Path) -> tuple[MixedLoss, Mixture]:
     shape = one_stack(SHAPE | {"dropout": 0.0}, "encoder_layers")
     model = FAMILIES["ernie"].build(ErnieSettings(**shape, task_embeddings=3), tokenizer, tokenizer, 1)
     training = TrainingSettings(epochs=1, batch_size=160, learning_rate=0.01, warmup_steps=1, max_length=40)
-    request = Request(Bundle(model, tokenizer, tokenizer), corpus, Languages(source="en", target="en"), training, 3)
+    request = ObjectiveInputs(
+        Bundle(model, tokenizer, tokenizer), corpus, Languages(source="en", target="en"), training, 3
+    )
     settings = (MaskedSettings.model_validate({"units": [{"word": 1}]}), CapitalisationSettings(), DistanceSettings())
     objectives = objectives_of(settings, request)
     losses = {kind: objective.loss(0.0) for kind, objective in objectives.items()}

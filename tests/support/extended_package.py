@@ -38,7 +38,7 @@ from subgraft.experiments.manifest import system_runs
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import count_parameters
 from subgraft.modeling.sides import side
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.compute.mixture import objectives_of
 from subgraft.training.objectives.labelled import LabelledSettings
 from subgraft.training.objectives.registry import OBJECTIVES
@@ -100,7 +100,7 @@ def objective(folder: Path) -> None:
     bundle = Bundle(mbart(), multilingual_tokenizer(), multilingual_tokenizer())
     training = TrainingSettings(max_steps=1, batch_size=400, max_length=40, learning_rate=0.1, warmup_steps=1)
     deletion = OBJECTIVES["deletion"].model_validate({"share": 0.5})
-    (trained,) = objectives_of([deletion], Request(bundle, corpus, languages, training, 1)).values()
+    (trained,) = objectives_of([deletion], ObjectiveInputs(bundle, corpus, languages, training, 1)).values()
     batch = trained.batch(np.arange(20), 0)
     source, target = (int(part) for part in (batch.attention_mask.sum() - 40, batch.counts["loss"] - 40))
     assert 0.4 < source / target < 0.6

@@ -14,7 +14,7 @@ from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from toys import english, multilingual_tokenizer, xlnet
 
 ENGLISH = Languages(source="en", target="en")
@@ -41,5 +41,5 @@ def objective(
     """The objective on a small XLNet, with 40 tokens to a block and 160 to a batch."""
     bundle = Bundle(model or xlnet(), multilingual_tokenizer(), multilingual_tokenizer())
     defaults = {"epochs": 3, "batch_size": 160, "max_length": 40, "learning_rate": 0.01, "warmup_steps": 2}
-    request = Request(bundle, corpus, ENGLISH, PretrainSettings(**(defaults | training)), seed=3)
+    request = ObjectiveInputs(bundle, corpus, ENGLISH, PretrainSettings(**(defaults | training)), seed=3)
     return permute(PermutationSettings(**{"input": "doc-sentences", **(settings or {})}), request)

@@ -15,7 +15,7 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES
 from subgraft.training.objectives.causal import CausalSettings
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture, objectives_of
 from subgraft.training.objectives.masked import MaskedSettings
 from subgraft.training.progress import Preparation
@@ -48,11 +48,11 @@ def branched(seed: int = 1, dropout: float = 0.0) -> Any:
     return model.eval()
 
 
-def request(corpus: Corpus, model: Any = None, **training: Any) -> Request:
+def request(corpus: Corpus, model: Any = None, **training: Any) -> ObjectiveInputs:
     """For batches of several streams of blocks of 40 tokens."""
     bundle = Bundle(model or branched(), cased_tokenizer(), cased_tokenizer())
     defaults = {"epochs": 3, "batch_size": 160, "max_length": 40, "learning_rate": 0.01, "warmup_steps": 2}
-    return Request(bundle, corpus, ENGLISH, PretrainSettings(**(defaults | training)), seed=3)
+    return ObjectiveInputs(bundle, corpus, ENGLISH, PretrainSettings(**(defaults | training)), seed=3)
 
 
 def recurrent(corpus: Corpus, kind: str, model: Any = None, **training: Any) -> RecurrentObjective:

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from labelled import ENGLISH, labelled_corpus
 from subgraft.config.training import FinetuneSettings
 from subgraft.modeling.bundle import Bundle
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings
 from subgraft.training.objectives.registry import task_objective
 from subgraft.training.understanding.multitask import TasksAtOnce, with_task_heads
@@ -53,7 +53,9 @@ class Several:
         self.bundles = with_task_heads(Bundle(build(), tokenizer, tokenizer), examples, 3)
         self.parts = {
             name: LabelledExamples(
-                self.tasks[name], Request(self.bundles[name], self.corpora[name], ENGLISH, training, 3), training
+                self.tasks[name],
+                ObjectiveInputs(self.bundles[name], self.corpora[name], ENGLISH, training, 3),
+                training,
             )
             for name in sizes
         }

@@ -18,7 +18,7 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import without_dropout
 from subgraft.pipeline.compute.back_translation import BothDirections
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.compute.mixture import with_text
 from subgraft.training.objectives.compute.translation import TaskPairs, directions_text
 from subgraft.training.objectives.translation import (
@@ -51,11 +51,11 @@ def translation_task(kind: str, place: Path) -> tuple[nn.Module, Data]:
         without_dropout(bundle.model)
     if kind in ("documents", "context"):
         in_blocks, in_context = DocumentTranslationSettings(block_tokens=40), ContextTranslationSettings()
-        request = Request(bundle, _documents(place), THERE, settings, 1)
+        request = ObjectiveInputs(bundle, _documents(place), THERE, settings, 1)
         text = (in_blocks if kind == "documents" else in_context).finetuning(request, settings)
         return text.loss(bundle), text
     there, back = (
-        Request(bundle, _pairs(place / each.name, each, size), each, settings, 1)
+        ObjectiveInputs(bundle, _pairs(place / each.name, each, size), each, settings, 1)
         for each, size in ((THERE, 60), (BACK, 30))
     )
     if kind == "directions":

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from subgraft.embeddings.initialisers.new_rows import Request
+from subgraft.embeddings.initialisers.new_rows import InitialiserInputs
 from subgraft.embeddings.initialisers.static_embeddings import StaticEmbeddings
 from subgraft.embeddings.initialisers.static_rows import StaticSpace
 from subgraft.modeling.sides import Side, side
@@ -58,8 +58,8 @@ def untied_decoder() -> Side:
     return side(untied, "decoder")
 
 
-def request(upstream: Side, entries: Sequence[Entry], static: Path | None = None, others: int = 0) -> Request:
-    return Request(upstream, multilingual_tokenizer(), entries, others, 0.5, 3, 5, None, static)
+def request(upstream: Side, entries: Sequence[Entry], static: Path | None = None, others: int = 0) -> InitialiserInputs:
+    return InitialiserInputs(upstream, multilingual_tokenizer(), entries, others, 0.5, 3, 5, None, static)
 
 
 def all_tables(upstream: Side) -> Tensor:

@@ -20,7 +20,7 @@ from subgraft.training.streams import NO_BLOCK, NO_POSITION, StreamedData, Strea
 
 if TYPE_CHECKING:
     from subgraft.training.engine import Batch, Engine
-    from subgraft.training.objectives.compute.interface import Objective, Request
+    from subgraft.training.objectives.compute.interface import Objective, ObjectiveInputs
     from subgraft.training.progress import Preparation
 
 
@@ -38,7 +38,7 @@ def require_fitting_memory(tokens: int, lengths: np.ndarray, first_blocks: np.nd
         )
 
 
-def with_memory(objective: Any, first_blocks: np.ndarray, tokens: int, request: Request) -> Objective:
+def with_memory(objective: Any, first_blocks: np.ndarray, tokens: int, request: ObjectiveInputs) -> Objective:
     """An objective on blocks of documents, whose model's layers read their own states of earlier blocks.
 
     Args:

@@ -27,7 +27,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.training.objectives.compute.embedding_view import IGNORED
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from toys import SHAPE, one_stack
 
 ENGLISH = Languages(source="en", target="en")
@@ -57,13 +57,13 @@ def _corpus(folder: Path, conversations: list[list[dict[str, str]]]) -> Corpus:
     return build(source, ENGLISH, Cleaning(min_characters=1), folder / "out")
 
 
-def _request(corpus: Corpus, segments: int = 3) -> Request:
+def _request(corpus: Corpus, segments: int = 3) -> ObjectiveInputs:
     tokenizer = learn([turn["content"] for turns in _conversations() for turn in turns], kind="wordpiece", size=60)
     settings = ErnieSettings(**one_stack(SHAPE, "encoder_layers"), task_embeddings=2, segments=3)
     model = FAMILIES["ernie"].build(settings, tokenizer, tokenizer, 1).eval()
     if segments != 3:
         model.config.type_vocab_size = segments
-    return Request(Bundle(model, tokenizer, tokenizer), corpus, ENGLISH, TRAINING, 1)
+    return ObjectiveInputs(Bundle(model, tokenizer, tokenizer), corpus, ENGLISH, TRAINING, 1)
 
 
 def _dialogues() -> Dialogues:

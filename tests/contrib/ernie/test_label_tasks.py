@@ -44,7 +44,7 @@ from subgraft.modeling.load import load_model
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.embedding_view import IGNORED
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.compute.mixture import MixedBatch, MixedLoss, objectives_of
 from subgraft.training.objectives.masked import MaskedSettings
 from toys import SHAPE, one_stack
@@ -74,8 +74,8 @@ def _bundle(tasks: int = 5) -> Bundle:
     return Bundle(FAMILIES["ernie"].build(settings, tokenizer, tokenizer, 1).eval(), tokenizer, tokenizer)
 
 
-def _request(corpus: Corpus, tasks: int = 5, **training: Any) -> Request:
-    return Request(_bundle(tasks), corpus, ENGLISH, TRAINING.model_copy(update=training), 1)
+def _request(corpus: Corpus, tasks: int = 5, **training: Any) -> ObjectiveInputs:
+    return ObjectiveInputs(_bundle(tasks), corpus, ENGLISH, TRAINING.model_copy(update=training), 1)
 
 
 def _texts(tokenizer: Tokenizer, row: list[int]) -> list[str]:

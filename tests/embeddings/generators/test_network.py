@@ -8,7 +8,7 @@ import torch
 from subgraft.base.errors import UserError
 from subgraft.embeddings.generators.generator import GeneratorOrigin, table_digest
 from subgraft.embeddings.generators.network import Network, NetworkShape, TokenPieces, load_network, save_networks
-from subgraft.embeddings.initialisers.new_rows import NewRows, Request, mix_subwords
+from subgraft.embeddings.initialisers.new_rows import InitialiserInputs, NewRows, mix_subwords
 from subgraft.embeddings.methods.registry import method_spec
 from subgraft.modeling.sides import Side, side
 from subgraft.subwords.vocabulary.entry import Entry
@@ -28,8 +28,8 @@ def _network(of: Side) -> Network:
     return network
 
 
-def _request(of: Side, generator: Path | None = None) -> Request:
-    return Request(of, german_tokenizer(), ENTRIES, 2, 1.0, 0, 10, generator)
+def _request(of: Side, generator: Path | None = None) -> InitialiserInputs:
+    return InitialiserInputs(of, german_tokenizer(), ENTRIES, 2, 1.0, 0, 10, generator)
 
 
 def _moved(network: Network) -> Network:

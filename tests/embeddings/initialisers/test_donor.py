@@ -19,7 +19,7 @@ from subgraft.embeddings.initialisers.donor import (
     shared_tokens,
 )
 from subgraft.embeddings.initialisers.donor_model import Donor, DonorSide
-from subgraft.embeddings.initialisers.new_rows import FloatTables, Request, mix_subwords
+from subgraft.embeddings.initialisers.new_rows import FloatTables, InitialiserInputs, mix_subwords
 from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -46,7 +46,7 @@ def rotated(width: int, seed: int = 3) -> tuple[FloatTables, FloatTables]:
     return true, FloatTables(true.input @ turn, None if true.output is None else true.output @ turn, true.bias)
 
 
-def upstream_with(true: FloatTables) -> Request:
+def upstream_with(true: FloatTables) -> InitialiserInputs:
     """The upstream decoder, whose rows of shared tokens are the true ones; the new tokens are wanted."""
     upstream = untied_decoder()
     ours, theirs = shared_tokens(SOURCE, TARGET)
@@ -175,7 +175,7 @@ def test_a_tied_table_is_mapped_from_the_donors_input_embeddings() -> None:
     assert upstream.tied
     table = torch.randn(len(tokenizer), 19, generator=torch.Generator().manual_seed(2))
     entries = [entry for entry in tokenizer.ids if entry not in german_tokenizer().ids]
-    asked = Request(upstream, german_tokenizer(), entries, 0, 0.1, 1, 5, None)
+    asked = InitialiserInputs(upstream, german_tokenizer(), entries, 0, 0.1, 1, 5, None)
     made = [
         map_from_donor(
             replace(asked, donor=donor_of(FloatTables(table, output, None), DonorMapping(atoms=3), tokenizer))

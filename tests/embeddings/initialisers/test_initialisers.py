@@ -14,7 +14,7 @@ from subgraft.embeddings.generators.generator import (
     save_generators,
     table_digest,
 )
-from subgraft.embeddings.initialisers.new_rows import Request
+from subgraft.embeddings.initialisers.new_rows import InitialiserInputs
 from subgraft.embeddings.methods.registry import METHODS, method_spec
 from subgraft.modeling.sides import Side, side
 from subgraft.subwords.similar_tokens.finder import SimilarTokenFinder
@@ -27,10 +27,10 @@ ORDINARY = [i for i, entry in enumerate(multilingual_tokenizer().entries) if ent
 
 def request(
     upstream: Side | None = None, entries: Sequence[Entry] | None = None, others: int = 0, **changes: object
-) -> Request:
+) -> InitialiserInputs:
     settings = {"scale": 0.5, "seed": 3, "max_similar": 5, "generator": None, **changes}
     chosen = unseen() if entries is None else entries
-    return Request(upstream or side(mbart(), "decoder"), multilingual_tokenizer(), chosen, others, **settings)  # type: ignore[arg-type]
+    return InitialiserInputs(upstream or side(mbart(), "decoder"), multilingual_tokenizer(), chosen, others, **settings)  # type: ignore[arg-type]
 
 
 def trained(upstream: Side, kind: GeneratorKind, directory: Path, vocabulary: str | None = None) -> Generator:

@@ -6,7 +6,7 @@ from itertools import product
 import torch
 from torch import nn
 
-from subgraft.embeddings.initialisers.new_rows import Request
+from subgraft.embeddings.initialisers.new_rows import InitialiserInputs
 from subgraft.embeddings.initialisers.reconstruction import (
     character_ngrams,
     fit_ngrams,
@@ -66,7 +66,7 @@ def test_tokens_of_known_parts_are_rebuilt_far_better_than_by_the_mean_row() -> 
         table.weight.fill_(5.0)
         table.weight[[source.ids[Entry(word, True)] for word in upstream]] = composed(upstream)
     made = Side("decoder", table, None, None, True, None)
-    rows = reconstruct(Request(made, source, [Entry(word, True) for word in asked], 0, 1.0, 0, 5, None))
+    rows = reconstruct(InitialiserInputs(made, source, [Entry(word, True) for word in asked], 0, 1.0, 0, 5, None))
     error = (rows.input - composed(asked)).square().mean()
     by_mean = (table.weight.mean(0) - composed(asked)).square().mean()
     assert error < 0.2 * by_mean

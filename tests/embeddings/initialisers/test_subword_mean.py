@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from subgraft.embeddings.initialisers.new_rows import Request, mix_subwords
+from subgraft.embeddings.initialisers.new_rows import InitialiserInputs, mix_subwords
 from subgraft.modeling.sides import Side
 from subgraft.subwords.similar_tokens.finder import Fallback
 from subgraft.subwords.similar_tokens.token_subwords import Parts, subwords
@@ -50,7 +50,7 @@ def test_rows_follow_and_are_counted_by_what_stood_in() -> None:
         table.weight[len(source) :] = torch.nan
     side = Side("decoder", table, None, None, True, None)
     entries = [Entry("hut(los", True), Entry("((", False)]
-    rows = mix_subwords(Request(side, source, entries, 2, 1.0, 0, 10, None))
+    rows = mix_subwords(InitialiserInputs(side, source, entries, 2, 1.0, 0, 10, None))
     weight, ids = table.weight.detach(), source.ids
     ordinary = [ids[Entry("hut", True)], ids[Entry("los", False)]]
     torch.testing.assert_close(rows.input[0], weight[ordinary].mean(0))

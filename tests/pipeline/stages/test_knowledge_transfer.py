@@ -21,7 +21,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
 from subgraft.orchestration.store.store import Store
 from subgraft.subwords.vocabulary.alignment import align
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.compute.masked import MaskedObjective
 from subgraft.training.objectives.masked import MaskedSettings
 from toys import english, english_tokenizer, german, german_tokenizer, marian, publish_bert
@@ -117,7 +117,7 @@ def test_every_second_seven_lines_of_a_language_are_one_document(finished: tuple
         Corpus.open(store.path(pipeline.models.pretrained.inputs["corpus"])),
         pipeline.experiment.languages,
     )
-    request = Request(bert, corpus, languages, pipeline.experiment.pretrain, seed=1)
+    request = ObjectiveInputs(bert, corpus, languages, pipeline.experiment.pretrain, seed=1)
     documents = MaskedObjective.of(MaskedSettings(sentences_per_document=7), request).sentences
     read = [bert.encoder.encode(line) for side in ("source", "target") for line in corpus.lines("train", side)]
     one_by_one = MaskedObjective.of(MaskedSettings(), request).sentences

@@ -14,7 +14,7 @@ from subgraft.config.training import FinetuneSettings
 from subgraft.data.synthetic_pairs import write_pairs
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.compute.translation import Directions, TaskPairs, directions_text
 from subgraft.training.objectives.translation import TranslationSettings
 from subgraft.training.schedule import data_plan
@@ -33,11 +33,11 @@ def corpus(place: Path, languages: Languages, size: int, seed: int) -> Corpus:
     return write_pairs({"train": pairs, "dev": pairs[:4]}, languages, {}, place)
 
 
-def requests(place: Path, bundle: Bundle, sizes: tuple[int, int] = (12, 5)) -> dict[str, Request]:
+def requests(place: Path, bundle: Bundle, sizes: tuple[int, int] = (12, 5)) -> dict[str, ObjectiveInputs]:
     made = {}
     for languages, size in zip((THERE, BACK), sizes, strict=True):
         pairs = corpus(place / languages.name, languages, size, size)
-        made[languages.name] = Request(bundle, pairs, languages, SETTINGS, 1)
+        made[languages.name] = ObjectiveInputs(bundle, pairs, languages, SETTINGS, 1)
     return made
 
 

@@ -19,7 +19,7 @@ from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.compute.document_translation import DevDocuments, PairedDocuments, TaskDocuments
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.translation import DocumentTranslationSettings
 from toys import SHAPE, build_mbart, english, german, multilingual_tokenizer
 
@@ -48,7 +48,7 @@ def bundle() -> Bundle:
 
 
 def task(corpus: Corpus, training: FinetuneSettings = TRAINING, tokens: int = 40) -> TaskDocuments:
-    request = Request(bundle(), corpus, LANGUAGES, training, 1)
+    request = ObjectiveInputs(bundle(), corpus, LANGUAGES, training, 1)
     return TaskDocuments(DocumentTranslationSettings(block_tokens=tokens), request, training)
 
 
@@ -108,7 +108,7 @@ def test_a_sentence_that_is_longer_than_a_block_is_cut_and_counted(corpus: Corpu
 def test_dev_documents_are_those_that_begin_among_the_first_sentences(corpus: Corpus) -> None:
     documents = PairedDocuments.of(corpus, "dev", 9)
     assert documents.starts.tolist() == [0, 7, 14] and len(documents.pairs) == 14
-    scores = DevDocuments(bundle(), Request(bundle(), corpus, LANGUAGES, TRAINING, 1), TRAINING, 40)()
+    scores = DevDocuments(bundle(), ObjectiveInputs(bundle(), corpus, LANGUAGES, TRAINING, 1), TRAINING, 40)()
     assert set(scores) == {"bits_per_character", "bleu", "chrf"}
     assert 0 < scores["bits_per_character"] < 20 and np.isfinite(list(scores.values())).all()
 

@@ -24,7 +24,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.training.objectives.compute.embedding_view import IGNORED
 from subgraft.training.objectives.compute.hidden_units import hidden_units
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.compute.masked import MaskedObjective
 from subgraft.training.objectives.masked import MaskedSettings
 from toys import bert
@@ -85,7 +85,9 @@ def _corpus(folder: Path, **fields: Any) -> Corpus:
 
 def _objective(corpus: Corpus, **settings: Any) -> MaskedObjective:
     tokenizer = learn(LINES, kind="wordpiece", size=90)
-    request = Request(Bundle(bert(), tokenizer, tokenizer), corpus, Languages(source="en", target="en"), TRAINING, 1)
+    request = ObjectiveInputs(
+        Bundle(bert(), tokenizer, tokenizer), corpus, Languages(source="en", target="en"), TRAINING, 1
+    )
     return MaskedObjective.of(MaskedSettings(masked=1.0, random=0.0, share=0.3, **settings), request)
 
 

@@ -17,7 +17,7 @@ from subgraft.config.loading import load
 from subgraft.config.training import TrainingSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.compute.mixture import MixedBatch, MixedLoss, Mixture, objectives_of
 from subgraft.training.objectives.denoising import DenoisingSettings
 from subgraft.training.schedule import MixedPlan, RampedPlan, data_plan, planned_steps, steps_of
@@ -89,7 +89,7 @@ def test_one_mbart_learns_to_translate_and_to_denoise_and_a_generator_after_it(t
         Bundle.load(store.path(pipeline.models.pretrained)),
         Corpus.open(store.path(pipeline.inputs.upstream_corpus)),
     )
-    request = Request(trained, corpus, pipeline.experiment.languages, pipeline.experiment.pretrain, 1)
+    request = ObjectiveInputs(trained, corpus, pipeline.experiment.languages, pipeline.experiment.pretrain, 1)
     objectives = objectives_of(pipeline.experiment.upstream.objectives, request)
     losses = {kind: objective.loss(0.0) for kind, objective in objectives.items()}
     mixed = MixedLoss(trained.model, losses)

@@ -19,7 +19,7 @@ from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.compute.denoising import denoise
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.compute.seq2seq import Seq2SeqBatch, Seq2SeqObjective
 from subgraft.training.objectives.denoising import DenoisingSettings
 from subgraft.training.schedule import data_plan
@@ -55,7 +55,7 @@ def bundle() -> Bundle:
 def objective(corpus: Corpus, alpha: float | None = None, **settings: Any) -> Seq2SeqObjective:
     training = TrainingSettings(max_steps=1, batch_size=200, max_length=LIMIT, learning_rate=1e-3, warmup_steps=1)
     languages = Languages(source="en", target="de")
-    request = Request(bundle(), corpus, languages, training, seed=1, language_exponent=alpha)
+    request = ObjectiveInputs(bundle(), corpus, languages, training, seed=1, language_exponent=alpha)
     return denoise(DenoisingSettings(**settings), request)
 
 

@@ -17,7 +17,7 @@ from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.registry import task_objective
 from subgraft.training.schedule import data_plan
 from subgraft.training.understanding.inputs import TextEncoder
@@ -32,7 +32,7 @@ def data_of(task: str, corpus: Corpus, tokenizer: Tokenizer | None = None, **set
     bundle = with_task_head(Bundle(bert(), vocabulary, vocabulary), objective, corpus, 1)
     defaults = {"epochs": 1, "batch_size": 500, "learning_rate": 0.001, "warmup_steps": 1, "max_length": 48}
     training = FinetuneSettings.model_validate(defaults | settings)
-    return LabelledExamples(objective, Request(bundle, corpus, ENGLISH, training, 1), training)
+    return LabelledExamples(objective, ObjectiveInputs(bundle, corpus, ENGLISH, training, 1), training)
 
 
 def ranked(records: list[tuple[str, str, int]], place: Path) -> Corpus:
@@ -124,7 +124,7 @@ def test_each_text_is_counted_once_for_the_one_vocabulary(task: str, tmp_path: P
     training = FinetuneSettings.model_validate(
         {"epochs": 1, "batch_size": 500, "learning_rate": 0.001, "warmup_steps": 1}
     )
-    alone = LabelledExamples(objective, Request(decoder, corpus, ENGLISH, training, 1), training)
+    alone = LabelledExamples(objective, ObjectiveInputs(decoder, corpus, ENGLISH, training, 1), training)
     assert list(alone.texts["decoder"]) == wanted
 
 

@@ -18,7 +18,7 @@ from subgraft.modeling.inference.search import DEFAULT_BATCH_SIZE
 from subgraft.modeling.inference.translate_documents import ContextTranslator, context_sentences, in_context
 from subgraft.training.objectives.compute.distributed import texts_by_worker
 from subgraft.training.objectives.compute.document_translation import PairedDocuments
-from subgraft.training.objectives.compute.interface import Request, pad_with_mask
+from subgraft.training.objectives.compute.interface import ObjectiveInputs, pad_with_mask
 from subgraft.training.objectives.compute.seq2seq import Example, Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, collate
 from subgraft.training.objectives.compute.translation import DEV_LENGTH_RATIO, ReferenceScores, Translation
 
@@ -40,7 +40,7 @@ class ContextTranslation:
         self,
         documents: PairedDocuments,
         bundle: Bundle,
-        request: Request,
+        request: ObjectiveInputs,
         max_length: int,
         batch_unit: Literal["tokens", "characters"] = "tokens",
     ) -> None:
@@ -82,7 +82,7 @@ class ContextData(Seq2SeqData):
 class DevContext:
     """The scores of `DevScores`, on the dev documents that start within the first dev sentences."""
 
-    def __init__(self, bundle: Bundle, request: Request, training: FinetuneSettings) -> None:
+    def __init__(self, bundle: Bundle, request: ObjectiveInputs, training: FinetuneSettings) -> None:
         documents = PairedDocuments.of(request.corpus, "dev", training.dev_sentences)
         examples = ContextTranslation(documents, bundle, request, bundle.max_positions)
         data = ContextData(examples, *bundle.padding)
@@ -108,7 +108,9 @@ class DevContext:
 class TaskInContext(ContextData):
     """The documents of a finetuning on pairs, sentence by sentence."""
 
-    def __init__(self, settings: ContextTranslationSettings, request: Request, training: FinetuneSettings) -> None:
+    def __init__(
+        self, settings: ContextTranslationSettings, request: ObjectiveInputs, training: FinetuneSettings
+    ) -> None:
         del settings  # the model has the number of sentences
         documents, bundle = PairedDocuments.of(request.corpus, "train"), request.bundle
         examples = ContextTranslation(documents, bundle, request, training.max_length, training.batch_unit)

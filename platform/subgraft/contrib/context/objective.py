@@ -10,7 +10,7 @@ from subgraft.training.objectives.objective import AnyObjective
 
 if TYPE_CHECKING:
     from subgraft.config.training import FinetuneSettings
-    from subgraft.training.objectives.compute.interface import Request, TaskText
+    from subgraft.training.objectives.compute.interface import ObjectiveInputs, TaskText
 
 
 class ContextTranslationSettings(AnyObjective):
@@ -27,7 +27,7 @@ class ContextTranslationSettings(AnyObjective):
     needs_documents = True
     translates = True
 
-    def finetuning(self, request: Request, training: FinetuneSettings) -> TaskText:
+    def finetuning(self, request: ObjectiveInputs, training: FinetuneSettings) -> TaskText:
         from subgraft.contrib.context.context_translation import TaskInContext
 
         return TaskInContext(self, request, training)

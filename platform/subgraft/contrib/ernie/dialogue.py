@@ -29,8 +29,8 @@ from subgraft.training.objectives.compute.embedding_view import IGNORED, ModelEm
 from subgraft.training.objectives.compute.interface import (
     GeneratorView,
     LastWeights,
+    ObjectiveInputs,
     PaddedBatch,
-    Request,
     pad,
     pad_with_mask,
 )
@@ -162,7 +162,7 @@ class DialogueLoss(HeadedLoss):
 class DialogueObjective(LastWeights):
     """Dialogue language modelling of a corpus of conversations; the last weights are selected."""
 
-    def __init__(self, settings: DialogueSettings, request: Request) -> None:
+    def __init__(self, settings: DialogueSettings, request: ObjectiveInputs) -> None:
         """Raises UserError for unsuitable conversations, and a model of fewer than three segments."""
         bundle, tokenizer = request.bundle, request.bundle.encoder
         self._request, self._task = request, task_number(request)

@@ -28,9 +28,9 @@ from subgraft.training.objectives.compute.embedding_view import IGNORED
 from subgraft.training.objectives.compute.interface import (
     GeneratorView,
     LastWeights,
+    ObjectiveInputs,
     ObjectiveLoss,
     PaddedBatch,
-    Request,
     pad,
     pad_with_mask,
 )
@@ -107,7 +107,7 @@ class TaskLoss(HeadedLoss):
 class TaskObjective(LastWeights):
     """An objective that predicts labels of the upstream corpus's text; the last weights are selected."""
 
-    def __init__(self, settings: LabelTaskSettings, request: Request) -> None:
+    def __init__(self, settings: LabelTaskSettings, request: ObjectiveInputs) -> None:
         """Raises UserError for a corpus without examples, and for a model that lacks an embedding of this objective."""
         bundle, layout = request.bundle, request.bundle.input_layout()
         self._layout, self._padding = layout, bundle.padding[0]
@@ -183,7 +183,7 @@ def no_view(kind: str, name: SideName) -> NoReturn:
     )
 
 
-def task_number(request: Request) -> int:
+def task_number(request: ObjectiveInputs) -> int:
     """The index of an objective's embedding. Raises UserError if the model has fewer such embeddings."""
     model = request.bundle.model
     count = family_of(model).task_embeddings(model.config.to_dict())

@@ -20,7 +20,7 @@ from subgraft.data.text.encoded import Sequences, encode
 from subgraft.data.text.units import unit_bits, words
 from subgraft.subwords.vocabulary.spelling import chunks
 from subgraft.training.objectives.compute.embedding_view import IGNORED
-from subgraft.training.objectives.compute.interface import Concatenation, Examples, Request
+from subgraft.training.objectives.compute.interface import Concatenation, Examples, ObjectiveInputs
 
 
 class LabelExample(NamedTuple):
@@ -43,7 +43,7 @@ class Room(NamedTuple):
 class Capitalisation:
     """Lines in lower case, of which the first token of each word is labelled: 1 if the word was capitalised, else 0."""
 
-    def __init__(self, lines: Sequence[str], request: Request, room: Room) -> None:
+    def __init__(self, lines: Sequence[str], request: ObjectiveInputs, room: Room) -> None:
         tokens, labels = list[list[int]](), list[list[int]]()
         for chunk in chunks(lines):
             lowered = [_lower_case(line) for line in chunk]
@@ -89,7 +89,7 @@ def _capital_labels(line: str, lowered: str, ends: Sequence[int]) -> list[int]:
 class DocumentBlocks:
     """Blocks of consecutive sentences of one document. sentences: all sentences, truncated to the length of a block."""
 
-    def __init__(self, text: DocumentText, request: Request, room: int) -> None:
+    def __init__(self, text: DocumentText, request: ObjectiveInputs, room: int) -> None:
         self.sentences = encode(text.lines, request.bundle.encoder).sequences.cut(room)
         self._bounds = document_blocks(self.sentences.lengths, text.starts, room)
         self._starts = text.starts
@@ -133,7 +133,7 @@ class SelectedBlocks:
 class TokenDocument(SelectedBlocks):
     """Blocks of documents with several blocks. A token's label is 1 if it also occurs in other blocks, else 0."""
 
-    def __init__(self, text: DocumentText, request: Request, room: Room) -> None:
+    def __init__(self, text: DocumentText, request: ObjectiveInputs, room: Room) -> None:
         blocks = DocumentBlocks(text, request, room.tokens)
         super().__init__(blocks, lambda index: blocks.block(index) != blocks.document(index))
 
@@ -154,7 +154,7 @@ class Reordering(SelectedBlocks):
     position of the i-th text in the block.
     """
 
-    def __init__(self, text: DocumentText, request: Request, room: Room, max_segments: int) -> None:
+    def __init__(self, text: DocumentText, request: ObjectiveInputs, room: Room, max_segments: int) -> None:
         blocks = DocumentBlocks(text, request, room.tokens - (max_segments - 1) * room.between)
         super().__init__(blocks, lambda index: blocks.block(index)[1] - blocks.block(index)[0] > 1)
         self._max_segments, self._seed = max_segments, request.seed
@@ -179,7 +179,7 @@ class Distance:
     The label is uniform among the possible ones. Each text is truncated to half of the available tokens.
     """
 
-    def __init__(self, text: DocumentText, request: Request, room: Room) -> None:
+    def __init__(self, text: DocumentText, request: ObjectiveInputs, room: Room) -> None:
         half = (room.tokens - room.between) // 2
         self._sentences = encode(text.lines, request.bundle.encoder).sequences.cut(half)
         self._starts, self._seed, self._between = text.starts, request.seed, room.between
@@ -226,7 +226,7 @@ class LabelledPairs:
     """Pairs of texts with the indices of their classes. Both texts of a pair that is too long are truncated to half of
     the available tokens."""
 
-    def __init__(self, corpus: Corpus, request: Request, room: Room) -> None:
+    def __init__(self, corpus: Corpus, request: ObjectiveInputs, room: Room) -> None:
         size = room.tokens - room.between
         sides = [encode(corpus.text("train", name), request.bundle.encoder).sequences for name in ("source", "target")]
         lengths = sides[0].lengths.astype(np.int64) + sides[1].lengths
@@ -247,7 +247,7 @@ class LabelledPairs:
 Source = Examples[LabelExample]
 
 
-def _from_lines(settings: LabelTaskSettings, request: Request, room: Room) -> Iterator[Source]:
+def _from_lines(settings: LabelTaskSettings, request: ObjectiveInputs, room: Room) -> Iterator[Source]:
     """Raises UserError for text without capital letters."""
     parts = [Capitalisation(list(lines), request, room) for _, lines in request.texts()]
     if not any(part.capitals for part in parts):
@@ -259,25 +259,25 @@ def _from_lines(settings: LabelTaskSettings, request: Request, room: Room) -> It
     return iter(parts)
 
 
-def _from_documents(make: Callable[..., Source]) -> Callable[[Any, Request, Room], Iterator[Source]]:
-    def sources(settings: LabelTaskSettings, request: Request, room: Room) -> Iterator[Source]:
+def _from_documents(make: Callable[..., Source]) -> Callable[[Any, ObjectiveInputs, Room], Iterator[Source]]:
+    def sources(settings: LabelTaskSettings, request: ObjectiveInputs, room: Room) -> Iterator[Source]:
         extra = (settings.segments,) if isinstance(settings, ReorderingSettings) else ()
         return (make(text, request, room, *extra) for text in request.documents())
 
     return sources
 
 
-def _from_pairs(settings: PairTaskSettings, request: Request, room: Room) -> Iterator[Source]:
+def _from_pairs(settings: PairTaskSettings, request: ObjectiveInputs, room: Room) -> Iterator[Source]:
     return iter([LabelledPairs(request.further[settings.kind], request, room)])
 
 
-def task_labels(settings: LabelTaskSettings, request: Request) -> tuple[str, ...]:
+def task_labels(settings: LabelTaskSettings, request: ObjectiveInputs) -> tuple[str, ...]:
     """The classes of a task, which its settings or its corpus define."""
     is_pairs = isinstance(settings, PairTaskSettings)
     return labels_of(request.further[settings.kind]) if is_pairs else settings.labels
 
 
-SOURCES: Mapping[str, Callable[[Any, Request, Room], Iterator[Source]]] = {
+SOURCES: Mapping[str, Callable[[Any, ObjectiveInputs, Room], Iterator[Source]]] = {
     "capitalisation": _from_lines,
     "token-document": _from_documents(TokenDocument),
     "sentence-reordering": _from_documents(Reordering),
@@ -287,7 +287,7 @@ SOURCES: Mapping[str, Callable[[Any, Request, Room], Iterator[Source]]] = {
 }
 
 
-def examples_of(settings: LabelTaskSettings, request: Request, room: Room) -> Source:
+def examples_of(settings: LabelTaskSettings, request: ObjectiveInputs, room: Room) -> Source:
     """The examples of a task from all texts of a corpus.
 
     Raises UserError for a corpus without documents, if the task needs them, and for text without examples.

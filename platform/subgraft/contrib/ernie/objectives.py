@@ -12,7 +12,7 @@ from subgraft.training.objectives.masked import require_fractions
 from subgraft.training.objectives.objective import AnyObjective
 
 if TYPE_CHECKING:
-    from subgraft.training.objectives.compute.interface import Objective, Request
+    from subgraft.training.objectives.compute.interface import Objective, ObjectiveInputs
 
 
 class LabelTaskSettings(AnyObjective):
@@ -30,7 +30,7 @@ class LabelTaskSettings(AnyObjective):
         """The classes."""
         raise NotImplementedError
 
-    def pretraining(self, request: Request) -> Objective:
+    def pretraining(self, request: ObjectiveInputs) -> Objective:
         from subgraft.contrib.ernie.label_objective import TaskObjective
 
         return TaskObjective(self, request)
@@ -151,7 +151,7 @@ class DialogueSettings(AnyObjective):
         require_fractions(self)
         return self
 
-    def pretraining(self, request: Request) -> Objective:
+    def pretraining(self, request: ObjectiveInputs) -> Objective:
         from subgraft.contrib.ernie.dialogue import DialogueObjective
 
         return DialogueObjective(self, request)

@@ -17,7 +17,7 @@ from subgraft.data.text.encoded import Sequences
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.annotated_text import annotated_texts
 from subgraft.training.objectives.compute.embedding_view import IGNORED
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.compute.masked import MaskedSentences, MaskedView, Masking, masking_settings
 from subgraft.training.objectives.compute.masked_inputs import InputText
 from subgraft.training.objectives.compute.single_stack import StackBatch, StackExample, StackObjective, collate
@@ -96,7 +96,7 @@ class KnowledgeTexts:
         return collate([self.example(int(index), epoch) for index in indices], self.padding)
 
 
-def predict_from_triples(settings: KnowledgeTextSettings, request: Request) -> StackObjective:
+def predict_from_triples(settings: KnowledgeTextSettings, request: ObjectiveInputs) -> StackObjective:
     """Knowledge-text prediction on each language's texts; generators are trained on masked texts without triples."""
     texts: list[Any] = list(annotated_texts(request, "triples", settings.triples))
     lines = [line for text, _ in texts for line in text]

@@ -11,7 +11,7 @@ from subgraft.training.objectives.masked import require_fractions
 from subgraft.training.objectives.objective import AnyObjective
 
 if TYPE_CHECKING:
-    from subgraft.training.objectives.compute.interface import Objective, Request
+    from subgraft.training.objectives.compute.interface import Objective, ObjectiveInputs
 
 
 class KnowledgeTextSettings(AnyObjective):
@@ -39,7 +39,7 @@ class KnowledgeTextSettings(AnyObjective):
         require_fractions(self)
         return self
 
-    def pretraining(self, request: Request) -> Objective:
+    def pretraining(self, request: ObjectiveInputs) -> Objective:
         from subgraft.contrib.ernie3.knowledge_text import predict_from_triples
 
         return predict_from_triples(self, request)

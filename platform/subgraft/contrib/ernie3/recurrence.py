@@ -22,7 +22,7 @@ from subgraft.contrib.ernie3.branched import BranchName, SegmentMemory
 from subgraft.modeling.families import family_of
 from subgraft.training.objectives.compute.causal import CausalObjective
 from subgraft.training.objectives.compute.embedding_view import EmbeddingView
-from subgraft.training.objectives.compute.interface import GeneratorView, Request
+from subgraft.training.objectives.compute.interface import GeneratorView, ObjectiveInputs
 from subgraft.training.objectives.compute.masked import MaskedObjective
 from subgraft.training.objectives.compute.single_stack import StackBatch, StackLoss, StackStates
 from subgraft.training.schedule import StagedData
@@ -118,7 +118,11 @@ class RecurrentObjective:
     """
 
     def __init__(
-        self, objective: MaskedObjective | CausalObjective, first_blocks: np.ndarray, tokens: int, request: Request
+        self,
+        objective: MaskedObjective | CausalObjective,
+        first_blocks: np.ndarray,
+        tokens: int,
+        request: ObjectiveInputs,
     ) -> None:
         """Add a memory to an objective.
 

@@ -32,7 +32,14 @@ from subgraft.modeling.next_sentence import next_sentence_parameters
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.annotated_text import annotations_of
 from subgraft.training.objectives.compute.embedding_view import IGNORED, EmbeddingView
-from subgraft.training.objectives.compute.interface import Concatenation, Examples, HeldOut, LastWeights, Request, pad
+from subgraft.training.objectives.compute.interface import (
+    Concatenation,
+    Examples,
+    HeldOut,
+    LastWeights,
+    ObjectiveInputs,
+    pad,
+)
 from subgraft.training.objectives.compute.masked import (
     AROUND,
     MaskedText,
@@ -300,7 +307,7 @@ class MaskedEntitiesObjective(LastWeights):
         train_next_sentence(bundle.model, settings.predicts_next)
 
     @classmethod
-    def of(cls, settings: MaskedEntitiesSettings, request: Request) -> MaskedEntitiesObjective:
+    def of(cls, settings: MaskedEntitiesSettings, request: ObjectiveInputs) -> MaskedEntitiesObjective:
         """Raises UserError if the model reads no entities, or if the corpus mentions none of those that it reads."""
         has_dev_text = settings.predicts_next and "dev" in request.corpus.splits and not isinstance(request, HeldOut)
         held_out = _sentences(settings, HeldOut(**vars(request))) if has_dev_text else None
@@ -328,7 +335,7 @@ class MaskedEntitiesObjective(LastWeights):
         return accuracy_of(self._bundle.model, self._held_out, self._training)
 
 
-def _sentences(settings: MaskedEntitiesSettings, request: Request) -> EntitySentences:
+def _sentences(settings: MaskedEntitiesSettings, request: ObjectiveInputs) -> EntitySentences:
     """The texts of a corpus with the mentioned entities that the model reads."""
     model, tokenizer, table = request.bundle.model, request.bundle.encoder, EntityTable.of(request.bundle.model)
     if not table.names:
@@ -352,7 +359,7 @@ def _sentences(settings: MaskedEntitiesSettings, request: Request) -> EntitySent
     return EntitySentences(inputs_of_all, tokenizer, settings, len(table.names), request.seed, segments)
 
 
-def _texts(settings: MaskedEntitiesSettings, request: Request) -> Iterator[Text]:
+def _texts(settings: MaskedEntitiesSettings, request: ObjectiveInputs) -> Iterator[Text]:
     """The text of each language."""
     if settings.needs_documents:
         yield from (text.lines for text in request.documents())
@@ -363,7 +370,7 @@ def _texts(settings: MaskedEntitiesSettings, request: Request) -> Iterator[Text]
 
 
 def _inputs(
-    settings: MaskedEntitiesSettings, request: Request, numbers: Sequence[Sequences]
+    settings: MaskedEntitiesSettings, request: ObjectiveInputs, numbers: Sequence[Sequences]
 ) -> Iterable[Examples[InputText]]:
     """The inputs of each text, made of these numbers."""
     if settings.needs_documents:

@@ -11,7 +11,7 @@ from subgraft.training.objectives.masked import SHORT_INPUTS, require_fractions,
 from subgraft.training.objectives.objective import AnyObjective
 
 if TYPE_CHECKING:
-    from subgraft.training.objectives.compute.interface import Objective, Request
+    from subgraft.training.objectives.compute.interface import Objective, ObjectiveInputs
 
 
 class MaskedEntitiesSettings(AnyObjective):
@@ -63,7 +63,7 @@ class MaskedEntitiesSettings(AnyObjective):
             raise ValueError(f"random_entities {replaced} and hidden_entities {hidden} add up to more than 1")
         return self
 
-    def pretraining(self, request: Request) -> Objective:
+    def pretraining(self, request: ObjectiveInputs) -> Objective:
         from subgraft.contrib.ernie_thu.masked_entities import MaskedEntitiesObjective
 
         return MaskedEntitiesObjective.of(self, request)

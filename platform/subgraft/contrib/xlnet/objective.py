@@ -11,7 +11,7 @@ from subgraft.config.settings_base import Count, MemoryTokens
 from subgraft.training.objectives.objective import AnyObjective
 
 if TYPE_CHECKING:
-    from subgraft.training.objectives.compute.interface import Objective, Request
+    from subgraft.training.objectives.compute.interface import Objective, ObjectiveInputs
 
 
 class PermutationSettings(AnyObjective):
@@ -52,7 +52,7 @@ class PermutationSettings(AnyObjective):
             raise ValueError("next_sentence needs two segments: write input: segment-pair")
         return self
 
-    def pretraining(self, request: Request) -> Objective:
+    def pretraining(self, request: ObjectiveInputs) -> Objective:
         from subgraft.contrib.xlnet.permutation import permute
 
         return permute(self, request)

@@ -27,8 +27,8 @@ from subgraft.training.objectives.compute.interface import (
     Body,
     GeneratorView,
     LastWeights,
+    ObjectiveInputs,
     PaddedBatch,
-    Request,
     TokenLoss,
     pad,
     pad_with_mask,
@@ -294,7 +294,7 @@ class PermutedView(GeneratorView[PermutedExample]):
 class PermutationObjective(LastWeights):
     """Permutation language modelling of the text of each language; the last weights are selected."""
 
-    def __init__(self, settings: PermutationSettings, request: Request) -> None:
+    def __init__(self, settings: PermutationSettings, request: ObjectiveInputs) -> None:
         bundle, longest = request.bundle, request.training.max_length
         self.settings, self.bundle, self.seed = settings, bundle, request.seed
         limit, around = min(settings.block_tokens or longest, longest), AROUND + (settings.input == "segment-pair")
@@ -334,7 +334,7 @@ class PermutationObjective(LastWeights):
 class StreamedPermutation(PermutationObjective):
     """Permutation language modelling with a memory of each document's earlier blocks (section 2.4)."""
 
-    def __init__(self, settings: PermutationSettings, request: Request) -> None:
+    def __init__(self, settings: PermutationSettings, request: ObjectiveInputs) -> None:
         super().__init__(settings, request)
         require_fitting_memory(settings.memory_tokens, self.lengths, self.blocks.starts)
         width = max(1, request.training.batch_size // int(self.lengths.max()))
@@ -363,6 +363,6 @@ class StreamedPermutation(PermutationObjective):
         return PermutationLoss(self.bundle.model, label_smoothing, self.memory, self.new_head())
 
 
-def permute(settings: PermutationSettings, request: Request) -> PermutationObjective:
+def permute(settings: PermutationSettings, request: ObjectiveInputs) -> PermutationObjective:
     """Permutation language modelling with the configured memory, or none."""
     return (StreamedPermutation if settings.memory_tokens else PermutationObjective)(settings, request)

@@ -18,7 +18,7 @@ from subgraft.contrib.xlnet.objective import PermutationSettings
 from subgraft.data.text.documents import document_blocks
 from subgraft.data.text.encoded import Sequences, encode
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 
 # The longest span of targets (section 3.1).
 LONGEST_SPAN = 5
@@ -90,7 +90,9 @@ class SegmentBlocks:
     starts: the first block of each run, and the end of the last [R + 1].
     """
 
-    def __init__(self, settings: PermutationSettings, request: Request, tokenizer: Tokenizer, room: int) -> None:
+    def __init__(
+        self, settings: PermutationSettings, request: ObjectiveInputs, tokenizer: Tokenizer, room: int
+    ) -> None:
         self._settings, self._seed, self._room = settings, request.seed, room
         parts = list(_sentences_by_language(settings, request, tokenizer, room))
         self._sentences = _concatenate([part.sentences for part in parts])
@@ -172,7 +174,7 @@ class _Part(NamedTuple):
 
 
 def _sentences_by_language(
-    settings: PermutationSettings, request: Request, tokenizer: Tokenizer, room: int
+    settings: PermutationSettings, request: ObjectiveInputs, tokenizer: Tokenizer, room: int
 ) -> Iterator[_Part]:
     """The text of each language; without documents, each line is one."""
     # Neither of two segments may take all tokens of a block.

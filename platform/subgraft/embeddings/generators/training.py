@@ -26,7 +26,7 @@ from subgraft.modeling.sides import side as side_of
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
-from subgraft.training.objectives.compute.interface import GeneratorView, Request
+from subgraft.training.objectives.compute.interface import GeneratorView, ObjectiveInputs
 from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture, objectives_of
 from subgraft.training.schedule import Data
 from subgraft.training.setup import fit, is_writer, write_curve
@@ -127,7 +127,7 @@ def train_by_side(
     its batches.
     """
     stage = with_named_precision(stage, bundle.model, context)
-    request = Request(bundle, corpus, stage.languages, stage.training, stage.seed)
+    request = ObjectiveInputs(bundle, corpus, stage.languages, stage.training, stage.seed)
     objectives = objectives_of(stage.objectives, request, of_tokens=True)
     generators: dict[SideName, G] = {}
     trained: TrainedGenerators[G] = TrainedGenerators({}, {}, {})

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from subgraft.base.errors import UserError
 from subgraft.embeddings.generators.generator import table_digest
-from subgraft.embeddings.initialisers.new_rows import NewRows, Request, mix_subwords
+from subgraft.embeddings.initialisers.new_rows import InitialiserInputs, NewRows, mix_subwords
 from subgraft.embeddings.initialisers.token_tensors import load_token_tensors, save_token_tensors
 from subgraft.modeling.sides import Side
 from subgraft.subwords.similar_tokens.finder import count_fallbacks
@@ -69,7 +69,7 @@ class DistilledRows:
             raise UserError("these rows were distilled for another new vocabulary", where=where, hint=_HINT)
 
 
-def take_distilled(request: Request, method: str = _FIRST_METHOD) -> NewRows:
+def take_distilled(request: InitialiserInputs, method: str = _FIRST_METHOD) -> NewRows:
     """Learned rows; tokens and tables without them get the mean of subwords.
 
     Token Distillation trains input embeddings only; tied embeddings use its rows for the output too. Raises UserError

@@ -16,7 +16,13 @@ from torch import Tensor
 
 from subgraft.base.errors import UserError
 from subgraft.embeddings.initialisers.donor_model import Donor, DonorSide
-from subgraft.embeddings.initialisers.new_rows import FloatTables, NewRows, Request, interleave_rows, mix_subwords
+from subgraft.embeddings.initialisers.new_rows import (
+    FloatTables,
+    InitialiserInputs,
+    NewRows,
+    interleave_rows,
+    mix_subwords,
+)
 from subgraft.subwords.vocabulary.alignment import NEW, align
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -27,7 +33,7 @@ _MAX_ELEMENTS = 1 << 25  # the maximum number of elements in the atoms of a bloc
 
 
 @torch.no_grad()
-def map_from_donor(request: Request) -> NewRows:
+def map_from_donor(request: InitialiserInputs) -> NewRows:
     """The donor's rows, mapped into the model's space. Tokens that the donor lacks get the mean of their subwords.
 
     Tokens that are not text (special tokens, bytes) are also mapped if the donor has them.
@@ -50,7 +56,7 @@ def map_from_donor(request: Request) -> NewRows:
     return replace(interleave_rows(mapped, subword_rows, [*available, *missing]), fallbacks=fallbacks)
 
 
-def _donor_ids(request: Request, donor: Tokenizer) -> list[int]:
+def _donor_ids(request: InitialiserInputs, donor: Tokenizer) -> list[int]:
     """The donor's id of each requested token, or NEW."""
     ids = [donor.ids.get(entry, NEW) for entry in request.entries]
     if request.target is None:
@@ -67,7 +73,7 @@ def shared_tokens(model: Tokenizer, donor: Tokenizer) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(origins[shared]), torch.from_numpy(shared)
 
 
-def _map_rows(request: Request, donor: Donor, donor_side: DonorSide, tokens: Tensor) -> NewRows:
+def _map_rows(request: InitialiserInputs, donor: Donor, donor_side: DonorSide, tokens: Tensor) -> NewRows:
     """The donor's rows of these tokens in the model's space, in each of its tables."""
     tables = FloatTables.of(request.side)
     model_tokens, donor_tokens = shared_tokens(request.source, donor_side.tokenizer)

@@ -28,7 +28,7 @@ PARTS = ("offsets", "tokens", "weights", "ordinary")
 
 
 @dataclass(frozen=True)
-class Request:
+class InitialiserInputs:
     """The tokens that need rows, and the inputs of initialisers.
 
     Attributes:
@@ -108,7 +108,7 @@ class NewRows:
     matrix: MixingMatrix | None = None
 
 
-Initialiser = Callable[[Request], NewRows]
+Initialiser = Callable[[InitialiserInputs], NewRows]
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def mix_rows(side: Side, matrix: MixingMatrix, fallbacks: Mapping[str, int]) -> 
     return NewRows(matrix.mix(tables.input), output, bias, fallbacks, matrix=matrix)
 
 
-def combine_rows(request: Request, rows: Tensor, tokens: Tensor, weights: Tensor, count: int) -> NewRows:
+def combine_rows(request: InitialiserInputs, rows: Tensor, tokens: Tensor, weights: Tensor, count: int) -> NewRows:
     """Combine upstream rows to `count` new rows.
 
     Args:
@@ -174,7 +174,7 @@ def interleave_rows(first: NewRows, second: NewRows, places: Sequence[int]) -> N
     return NewRows(rows, join(first.output, second.output), join(first.bias, second.bias), {})
 
 
-def mix_subwords(request: Request) -> NewRows:
+def mix_subwords(request: InitialiserInputs) -> NewRows:
     """The mean of each token's upstream subwords. It is an initialiser, and the fallback of other initialisers.
 
     Tokens without subwords fall back to their characters, then bytes, then the mean row.

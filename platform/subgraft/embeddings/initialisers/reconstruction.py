@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subgraft.embeddings.initialisers.new_rows import FloatTables, NewRows, Request, mean_row
+from subgraft.embeddings.initialisers.new_rows import FloatTables, InitialiserInputs, NewRows, mean_row
 from subgraft.subwords.vocabulary.entry import Entry
 
 LONGEST = 6  # characters of an n-gram, the paper's limit
@@ -26,7 +26,7 @@ _HELD_OUT = 10  # every tenth token
 _WORD, _INSIDE, _END = "\ue000", "\ue001", "\ue002"
 
 
-def reconstruct(request: Request) -> NewRows:
+def reconstruct(request: InitialiserInputs) -> NewRows:
     """Rows reconstructed from n-grams, for all tables at once; tokens with unknown n-grams only get the mean row."""
     source, tables = request.source, FloatTables.of(request.side)
     ids = torch.tensor(list(source.ids.values()), dtype=torch.long)

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from subgraft.embeddings.initialisers.new_rows import NewRows, Request, combine_rows
+from subgraft.embeddings.initialisers.new_rows import InitialiserInputs, NewRows, combine_rows
 from subgraft.embeddings.initialisers.static_embeddings import StaticEmbeddings
 from subgraft.embeddings.initialisers.static_rows import StaticSpace
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -26,7 +26,7 @@ _SMALLEST = 1e-100  # the ridge if all neighbours coincide with the token; its i
 _BLOCK = 1024  # unseen tokens at a time
 
 
-def mix_sparsemax(request: Request, space: StaticSpace) -> NewRows:
+def mix_sparsemax(request: InitialiserInputs, space: StaticSpace) -> NewRows:
     """FOCUS (Dobler and de Melo, EMNLP 2023, section 2): seen tokens weighted by sparsemax over cosines."""
     unit = F.normalize(space.seen, dim=1)
     rows, columns, weights = [], [], []
@@ -50,7 +50,7 @@ def sparsemax(scores: Tensor) -> Tensor:
     return (scores - threshold).clamp_min(0)
 
 
-def mix_matching_pursuit(request: Request, space: StaticSpace, atoms: int = ATOMS) -> NewRows:
+def mix_matching_pursuit(request: InitialiserInputs, space: StaticSpace, atoms: int = ATOMS) -> NewRows:
     """Approximate each unseen vector by a combination of few seen ones, as in mergekit's tokensurgeon.
 
     The combination is found by orthogonal matching pursuit (Pati, Rezaiifar and Krishnaprasad 1993).
@@ -89,7 +89,7 @@ def _least_squares(vectors: Tensor, targets: Tensor) -> Tensor:
 
 
 def mix_nearest(
-    request: Request, space: StaticSpace, neighbours: int = NEIGHBOURS, temperature: float = TEMPERATURE
+    request: InitialiserInputs, space: StaticSpace, neighbours: int = NEIGHBOURS, temperature: float = TEMPERATURE
 ) -> NewRows:
     """Mix the k nearest upstream tokens by cosine, weighted by softmax(cosine / temperature).
 
@@ -132,7 +132,7 @@ def nearest_weights(unseen: Tensor, candidates: Tensor, neighbours: int, tempera
 
 
 def mix_locally_linear(
-    request: Request, space: StaticSpace, neighbours: int = NEIGHBOURS, ridge: float = RIDGE
+    request: InitialiserInputs, space: StaticSpace, neighbours: int = NEIGHBOURS, ridge: float = RIDGE
 ) -> NewRows:
     """Mix the k nearest seen tokens by cosine with the weights that reconstruct the token's vector.
 
@@ -169,7 +169,7 @@ def local_weights(vectors: Tensor, neighbours: Tensor, ridge: float) -> Tensor:
     return solution / solution.sum(dim=1, keepdim=True)
 
 
-def _origins(request: Request, space: StaticSpace) -> Tensor:
+def _origins(request: InitialiserInputs, space: StaticSpace) -> Tensor:
     """Upstream ids int64 [n] of the tokens with a vector, -1 for tokens that the upstream vocabulary lacks."""
     with_vector = [entry for entry in request.entries if space.embeddings.row(entry) is not None]
     return torch.tensor([request.source.ids.get(entry, -1) for entry in with_vector], dtype=torch.long)

@@ -9,7 +9,13 @@ import torch
 from torch import Tensor
 
 from subgraft.base.errors import UserError
-from subgraft.embeddings.initialisers.new_rows import FloatTables, NewRows, Request, interleave_rows, mix_subwords
+from subgraft.embeddings.initialisers.new_rows import (
+    FloatTables,
+    InitialiserInputs,
+    NewRows,
+    interleave_rows,
+    mix_subwords,
+)
 from subgraft.embeddings.initialisers.static_embeddings import HOW_TO_MAKE, StaticEmbeddings
 
 
@@ -30,10 +36,10 @@ class StaticSpace:
     embeddings: StaticEmbeddings
 
 
-StaticMethod = Callable[[Request, StaticSpace], NewRows]
+StaticMethod = Callable[[InitialiserInputs, StaticSpace], NewRows]
 
 
-def from_static(request: Request, method: StaticMethod) -> NewRows:
+def from_static(request: InitialiserInputs, method: StaticMethod) -> NewRows:
     """Rows by the method for unseen tokens with a static vector, and the mean of subwords for the others.
 
     Raises UserError without static embeddings, for those of another vocabulary, and if no seen token has a vector.
@@ -55,7 +61,7 @@ def from_static(request: Request, method: StaticMethod) -> NewRows:
     return replace(interleave_rows(static_rows, subword_rows, [*known, *missing, *others]), fallbacks=fallbacks)
 
 
-def _space(request: Request, embeddings: StaticEmbeddings, unseen: Tensor) -> StaticSpace:
+def _space(request: InitialiserInputs, embeddings: StaticEmbeddings, unseen: Tensor) -> StaticSpace:
     pairs = [
         (token, request.source.ids[entry])
         for entry, token in embeddings.tokenizer.ids.items()
@@ -71,7 +77,7 @@ def _space(request: Request, embeddings: StaticEmbeddings, unseen: Tensor) -> St
     return StaticSpace(unseen, embeddings.vectors[tokens], origins, embeddings)
 
 
-def take_vectors(request: Request, space: StaticSpace) -> NewRows:
+def take_vectors(request: InitialiserInputs, space: StaticSpace) -> NewRows:
     """The vectors themselves, scaled to the standard deviation of each table's ordinary rows; the bias is zero.
 
     Raises UserError if their dimensions differ from the embeddings' (word2vec: Mikolov et al. 2013).
@@ -89,7 +95,7 @@ def take_vectors(request: Request, space: StaticSpace) -> NewRows:
     return NewRows(space.unseen * (tables.input[ordinary].std() / scale), output, bias, {})
 
 
-def map_vectors(request: Request, space: StaticSpace) -> NewRows:
+def map_vectors(request: InitialiserInputs, space: StaticSpace) -> NewRows:
     """The vectors under the affine map that fits seen tokens to their rows (Mikolov, Le and Sutskever 2013).
 
     It is the least-squares solution over seen tokens, for all tables at once; the smallest one if it is not unique.

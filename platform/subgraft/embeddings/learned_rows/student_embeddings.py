@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from subgraft.embeddings.initialisers.new_rows import Request, mix_subwords
+from subgraft.embeddings.initialisers.new_rows import InitialiserInputs, mix_subwords
 from subgraft.embeddings.transplanting.transplant import table_over
 from subgraft.modeling.sides import Side, input_scale
 from subgraft.subwords.similar_tokens.token_subwords import spellable_unseen_tokens
@@ -33,7 +33,7 @@ class StudentTable:
     def of(cls, side: Side, source: Tokenizer, target: Tokenizer) -> StudentTable:
         alignment = align(source, target)
         entries = [entry for token in alignment.unseen if (entry := target.entries[token]) is not None]
-        request = Request(side, source, entries, len(alignment.others), 0.0, 0, 0, None)
+        request = InitialiserInputs(side, source, entries, len(alignment.others), 0.0, 0, 0, None)
         table = table_over(side.input.weight.detach(), alignment, mix_subwords(request).input)
         return cls(table, spellable_unseen_tokens(source, target))
 

@@ -9,7 +9,7 @@ from subgraft.config.settings_base import Settings
 from subgraft.embeddings.methods.method import MethodSpec
 
 if TYPE_CHECKING:
-    from subgraft.embeddings.initialisers.new_rows import NewRows, Request
+    from subgraft.embeddings.initialisers.new_rows import InitialiserInputs, NewRows
 
 
 class StaticGroups(Settings):
@@ -18,59 +18,59 @@ class StaticGroups(Settings):
     static_embeddings: StaticEmbeddingSettings = StaticEmbeddingSettings()
 
 
-def _mean(request: Request) -> NewRows:
+def _mean(request: InitialiserInputs) -> NewRows:
     from subgraft.embeddings.initialisers.new_rows import mix_subwords
 
     return mix_subwords(request)
 
 
-def _reconstruction(request: Request) -> NewRows:
+def _reconstruction(request: InitialiserInputs) -> NewRows:
     from subgraft.embeddings.initialisers.reconstruction import reconstruct
 
     return reconstruct(request)
 
 
-def _taken(request: Request) -> NewRows:
+def _taken(request: InitialiserInputs) -> NewRows:
     from subgraft.embeddings.initialisers.static_rows import from_static, take_vectors
 
     return from_static(request, take_vectors)
 
 
-def _mapped(request: Request) -> NewRows:
+def _mapped(request: InitialiserInputs) -> NewRows:
     from subgraft.embeddings.initialisers.static_rows import from_static, map_vectors
 
     return from_static(request, map_vectors)
 
 
-def _focus(request: Request) -> NewRows:
+def _focus(request: InitialiserInputs) -> NewRows:
     from subgraft.embeddings.initialisers.static_mixtures import mix_sparsemax
     from subgraft.embeddings.initialisers.static_rows import from_static
 
     return from_static(request, mix_sparsemax)
 
 
-def _wechsel(request: Request) -> NewRows:
+def _wechsel(request: InitialiserInputs) -> NewRows:
     from subgraft.embeddings.initialisers.static_mixtures import mix_nearest
     from subgraft.embeddings.initialisers.static_rows import from_static
 
     return from_static(request, mix_nearest)
 
 
-def _omp(request: Request) -> NewRows:
+def _omp(request: InitialiserInputs) -> NewRows:
     from subgraft.embeddings.initialisers.static_mixtures import mix_matching_pursuit
     from subgraft.embeddings.initialisers.static_rows import from_static
 
     return from_static(request, mix_matching_pursuit)
 
 
-def _locally_linear(request: Request) -> NewRows:
+def _locally_linear(request: InitialiserInputs) -> NewRows:
     from subgraft.embeddings.initialisers.static_mixtures import mix_locally_linear
     from subgraft.embeddings.initialisers.static_rows import from_static
 
     return from_static(request, mix_locally_linear)
 
 
-def _donor(request: Request) -> NewRows:
+def _donor(request: InitialiserInputs) -> NewRows:
     from subgraft.embeddings.initialisers.donor import map_from_donor
 
     return map_from_donor(request)

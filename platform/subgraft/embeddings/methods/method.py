@@ -12,7 +12,7 @@ from subgraft.training.objectives.registry import ObjectiveSettings
 from subgraft.training.stage import TrainedStage
 
 if TYPE_CHECKING:
-    from subgraft.embeddings.initialisers.new_rows import NewRows, Request
+    from subgraft.embeddings.initialisers.new_rows import InitialiserInputs, NewRows
 
 StartName = Literal["mean", "avg", "att", "patt"]
 
@@ -121,7 +121,7 @@ class MethodSpec:
     name: str
     start: str
     source: str
-    rows: Callable[[Request], NewRows] | None = None
+    rows: Callable[[InitialiserInputs], NewRows] | None = None
     training: TrainingGroup | None = None
     learning: type[LearningStage] | None = None
     mixes: bool = False
@@ -148,7 +148,7 @@ class MethodSpec:
         """The name of its settings in an experiment, apart from those of its training."""
         return self.name.replace("-", "_")
 
-    def new_rows(self, request: Request) -> NewRows:
+    def new_rows(self, request: InitialiserInputs) -> NewRows:
         """The rows of new tokens. Raises UserError if an input is missing, or is another model's."""
         if self.rows is not None:
             return self.rows(request)

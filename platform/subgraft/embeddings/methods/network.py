@@ -14,7 +14,7 @@ from subgraft.embeddings.methods.method import AnyGeneratorStage, MethodSpec, Tr
 from subgraft.training.stage import ExtraParameters, Inputs, KnownSizes, Stage, Summary
 
 if TYPE_CHECKING:
-    from subgraft.embeddings.initialisers.new_rows import NewRows, Request
+    from subgraft.embeddings.initialisers.new_rows import InitialiserInputs, NewRows
     from subgraft.training.context import Context
 
 
@@ -96,7 +96,7 @@ class ImportedNetworkStage(Stage):
         return import_network(self, inputs, out, context)
 
 
-def _rows(request: Request) -> NewRows:
+def _rows(request: InitialiserInputs) -> NewRows:
     from subgraft.embeddings.generators.network import add_to_mean
 
     return add_to_mean(request)

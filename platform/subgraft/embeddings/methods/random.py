@@ -11,17 +11,17 @@ from subgraft.embeddings.methods.method import MethodSpec
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from subgraft.embeddings.initialisers.new_rows import NewRows, Request
+    from subgraft.embeddings.initialisers.new_rows import InitialiserInputs, NewRows
 
 
-def draw_random(request: Request) -> NewRows:
+def draw_random(request: InitialiserInputs) -> NewRows:
     """N(0, scale²), like the model's own initialisation; the bias is zero."""
 
     rows = _draw_rows(request, lambda noise, table: noise * request.scale)
     return replace(rows, scale=request.scale)
 
 
-def draw_matched(request: Request) -> NewRows:
+def draw_matched(request: InitialiserInputs) -> NewRows:
     """Normal with the per-dimension mean and standard deviation of ordinary tokens' rows; the bias is zero."""
     import torch
 
@@ -34,7 +34,7 @@ def draw_matched(request: Request) -> NewRows:
     return _draw_rows(request, matched)
 
 
-def _draw_rows(request: Request, fit: Callable[[Tensor, Tensor], Tensor]) -> NewRows:
+def _draw_rows(request: InitialiserInputs, fit: Callable[[Tensor, Tensor], Tensor]) -> NewRows:
     import torch
 
     from subgraft.embeddings.initialisers.new_rows import FloatTables, NewRows

@@ -37,7 +37,7 @@ from subgraft.embeddings.methods.token_distillation import TOKEN_DISTILLATION, T
 from subgraft.embeddings.methods.vocadt import VOCADT, VocadtGroups
 
 if TYPE_CHECKING:
-    from subgraft.embeddings.initialisers.new_rows import NewRows, Request
+    from subgraft.embeddings.initialisers.new_rows import InitialiserInputs, NewRows
 
 # In the order of documents and messages.
 ENTRIES: tuple[MethodSpec, ...] = (
@@ -120,7 +120,9 @@ def _offered_method(plugin: plugins.Plugin) -> MethodSpec:
     return replace(method, name=plugin.name, rows=partial(_offered_rows, plugin, method.rows))
 
 
-def _offered_rows(plugin: plugins.Plugin, rows: Callable[[Request], NewRows] | None, request: Request) -> NewRows:
+def _offered_rows(
+    plugin: plugins.Plugin, rows: Callable[[InitialiserInputs], NewRows] | None, request: InitialiserInputs
+) -> NewRows:
     """Rows that another package makes. Raises UserError if they do not fit this request."""
     from subgraft.embeddings.initialisers.new_rows import NewRows
 

@@ -16,7 +16,7 @@ from subgraft.training.stage import ExtraParameters, Inputs, KnownSizes, Summary
 
 if TYPE_CHECKING:
     from subgraft.embeddings.generators.generator import Generator, GeneratorKind
-    from subgraft.embeddings.initialisers.new_rows import NewRows, Request
+    from subgraft.embeddings.initialisers.new_rows import InitialiserInputs, NewRows
     from subgraft.training.context import Context
 
 # Rows of a generator's weights: one for all similar tokens, or one for each of the six relations.
@@ -75,7 +75,7 @@ class GeneratorStage(AnyGeneratorStage):
         return train_generator(self, inputs, out, context)
 
 
-def mix_similar(request: Request, kind: GeneratorKind) -> NewRows:
+def mix_similar(request: InitialiserInputs, kind: GeneratorKind) -> NewRows:
     """The generator's mixture of each token's similar tokens.
 
     Raises UserError if the generator is missing, of another kind, or was trained for another model.
@@ -98,7 +98,7 @@ def mix_similar(request: Request, kind: GeneratorKind) -> NewRows:
     return mix_rows(request.side, matrix, matches.fallback_counts())
 
 
-def _generator(request: Request, kind: GeneratorKind) -> tuple[Generator, int]:
+def _generator(request: InitialiserInputs, kind: GeneratorKind) -> tuple[Generator, int]:
     from subgraft.embeddings.generators.generator import Generator, check_origin, load_generator, require_kind
 
     table = request.side.input.weight

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.network import commonness
 from subgraft.embeddings.initialisers.donor_model import Donor
-from subgraft.embeddings.initialisers.new_rows import MixingMatrix, NewRows, Request, full_matrix
+from subgraft.embeddings.initialisers.new_rows import InitialiserInputs, MixingMatrix, NewRows, full_matrix
 from subgraft.embeddings.methods.registry import method_spec
 from subgraft.embeddings.transplanting.token_ids import TokenIds, check_encoder_roles, translate_token_ids
 from subgraft.modeling.families import family_of
@@ -49,9 +49,11 @@ class Method:
     distilled: Path | None = None
     donor: Donor | None = None
 
-    def request(self, model: PreTrainedModel, upstream: Side, source: Tokenizer, entries: Sequence[Entry]) -> Request:
+    def request(
+        self, model: PreTrainedModel, upstream: Side, source: Tokenizer, entries: Sequence[Entry]
+    ) -> InitialiserInputs:
         """The request for rows of these subwords; `upstream` is a side of the model, or a masked copy of it."""
-        return Request(
+        return InitialiserInputs(
             upstream,
             source,
             entries,

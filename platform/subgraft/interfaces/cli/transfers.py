@@ -167,7 +167,7 @@ def embed_tokens(arguments: argparse.Namespace) -> None:
     from safetensors.torch import save_file
 
     from subgraft.embeddings.generators.generator import kind_of
-    from subgraft.embeddings.initialisers.new_rows import Request
+    from subgraft.embeddings.initialisers.new_rows import InitialiserInputs
     from subgraft.embeddings.methods.registry import method_spec
     from subgraft.modeling.bundle import Bundle
     from subgraft.modeling.sides import side
@@ -180,7 +180,7 @@ def embed_tokens(arguments: argparse.Namespace) -> None:
     tokens = read_tokens(arguments.tokens, tokenizer)
     generator = require_sound(Path(arguments.generator)) if arguments.generator != "avg" else None
     method = kind_of(generator, arguments.side) if generator else "avg"
-    request = Request(
+    request = InitialiserInputs(
         side=side(bundle.model, arguments.side),
         source=tokenizer,
         entries=list(tokens.values()),

@@ -28,7 +28,7 @@ from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.chunked_translation import Search, translate_in_chunks
 from subgraft.training.context import Context
 from subgraft.training.objectives.compute.dev_scores import describe_dev_engine
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.compute.mixture import AuxiliaryText
 from subgraft.training.objectives.compute.translation import DevScores, TaskPairs
 from subgraft.training.objectives.translation import TranslationSettings
@@ -81,7 +81,7 @@ def frequent_tokens(text: Text, tokenizer: Tokenizer, min_count: int) -> frozens
 class BothDirections(AuxiliaryText):
     """Synthetic pairs of both directions, half of each batch; scored on the task's dev pairs."""
 
-    def __init__(self, forward: TaskPairs, backward: TaskPairs, task: Request) -> None:
+    def __init__(self, forward: TaskPairs, backward: TaskPairs, task: ObjectiveInputs) -> None:
         super().__init__(forward, backward, 0.5)
         self._request = task
 
@@ -94,9 +94,9 @@ def train_both_directions(stage: UnsupervisedStage, inputs: Inputs, out: Path, c
     bundle = Bundle.load_to_train(inputs["model"])
     stage = with_named_precision(stage, bundle.model, context)
     settings, languages = stage.training, stage.languages
-    task = Request(bundle, Corpus.open(inputs["corpus"], context.cache), languages, settings, stage.seed)
+    task = ObjectiveInputs(bundle, Corpus.open(inputs["corpus"], context.cache), languages, settings, stage.seed)
 
-    def synthetic_pairs(role: str, request: Request) -> TaskPairs:
+    def synthetic_pairs(role: str, request: ObjectiveInputs) -> TaskPairs:
         corpus = Corpus.open(inputs[role], context.cache)
         return TaskPairs(TranslationSettings(), replace(request, corpus=corpus), settings, limited=False)
 

@@ -27,7 +27,7 @@ from subgraft.training.context import Context
 from subgraft.training.objectives.compute.conditioned import losses_of
 from subgraft.training.objectives.compute.conversations import ConversationsOfTask, with_template
 from subgraft.training.objectives.compute.dev_scores import describe_dev_engine, with_drift
-from subgraft.training.objectives.compute.interface import Request, TaskText
+from subgraft.training.objectives.compute.interface import ObjectiveInputs, TaskText
 from subgraft.training.objectives.compute.mixture import with_text
 from subgraft.training.objectives.compute.translation import Directions, directions_text
 from subgraft.training.objectives.conversations import ConversationSettings
@@ -49,7 +49,7 @@ def run(stage: FinetuneStage, inputs: Inputs, out: Path, context: Context) -> Su
     bundle = _load_model(stage, inputs, corpus)
     stage = with_named_precision(stage, bundle.model, context)
     settings = stage.training
-    request = Request(bundle, corpus, stage.languages, settings, stage.seed)
+    request = ObjectiveInputs(bundle, corpus, stage.languages, settings, stage.seed)
     requests = {
         name: request
         if languages == stage.languages

@@ -10,7 +10,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.stages.training import MultitaskStage
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings
 from subgraft.training.objectives.registry import TaskObjectiveSettings
 from subgraft.training.progress import CURVE, SELECTIONS
@@ -31,7 +31,7 @@ def run(stage: MultitaskStage, inputs: Inputs, out: Path, context: Context) -> S
     bundles = with_task_heads(bundle, pairs, stage.seed, settings.max_length)
     examples = dict[str, LabelledExamples]()
     for name, task_stage in stage.by_task.items():
-        request = Request(bundles[name], corpora[name], stage.languages, task_stage.training, stage.seed)
+        request = ObjectiveInputs(bundles[name], corpora[name], stage.languages, task_stage.training, stage.seed)
         examples[name] = LabelledExamples(tasks[name], request, task_stage.training)
     data = TasksAtOnce(examples)
     loss = data.loss(bundles)

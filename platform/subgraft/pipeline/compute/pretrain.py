@@ -20,7 +20,7 @@ from subgraft.pipeline.stages.training import PretrainStage
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
 from subgraft.training.objectives.compute.dev_scores import describe_dev_engine
-from subgraft.training.objectives.compute.interface import HeldOut, Objective, ObjectiveLoss, Request
+from subgraft.training.objectives.compute.interface import HeldOut, Objective, ObjectiveInputs, ObjectiveLoss
 from subgraft.training.objectives.compute.mixture import MixedLoss, objectives_of
 from subgraft.training.objectives.compute.seq2seq import Seq2SeqObjective
 from subgraft.training.objectives.compute.stages import in_stages, of_length
@@ -36,7 +36,7 @@ def run(stage: PretrainStage, inputs: Inputs, out: Path, context: Context) -> Su
     bundle = _initial_model(stage, inputs)
     stage = with_named_precision(stage, bundle.model, context)
     further_corpora = {kind: Corpus.open(inputs[f"corpus/{kind}"], context.cache) for kind in stage.further_corpora}
-    request = Request(
+    request = ObjectiveInputs(
         bundle,
         corpus,
         stage.languages,
@@ -107,7 +107,7 @@ def _initial_model(stage: PretrainStage, inputs: Inputs) -> Bundle:
     return bundle
 
 
-def _dev_losses(stage: PretrainStage, request: Request) -> Callable[[], dict[str, float]] | None:
+def _dev_losses(stage: PretrainStage, request: ObjectiveInputs) -> Callable[[], dict[str, float]] | None:
     """Each objective's loss per token of dev text over the complete vocabulary, if the corpus has dev text.
 
     With sampled targets, training losses are not comparable: they are over candidates only.

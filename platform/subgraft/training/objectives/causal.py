@@ -13,7 +13,7 @@ from subgraft.training.objectives.objective import AnyObjective
 
 if TYPE_CHECKING:
     from subgraft.config.training import FinetuneSettings
-    from subgraft.training.objectives.compute.interface import Objective, Request, TaskText, TrainedText
+    from subgraft.training.objectives.compute.interface import Objective, ObjectiveInputs, TaskText, TrainedText
 
 
 class CausalSettings(AnyObjective):
@@ -53,7 +53,7 @@ class CausalSettings(AnyObjective):
         separators = [each.separator for each in pretrained if isinstance(each, CausalSettings)]
         return self.model_copy(update={"separator": separators[0]}) if separators else self
 
-    def pretraining(self, request: Request) -> Objective:
+    def pretraining(self, request: ObjectiveInputs) -> Objective:
         from subgraft.training.objectives.compute.causal import CausalObjective
         from subgraft.training.stream_memory import with_memory
 
@@ -62,12 +62,12 @@ class CausalSettings(AnyObjective):
             return objective
         return with_memory(objective, objective.first_blocks, self.memory_tokens, request)
 
-    def finetuning(self, request: Request, training: FinetuneSettings) -> TaskText:
+    def finetuning(self, request: ObjectiveInputs, training: FinetuneSettings) -> TaskText:
         from subgraft.training.objectives.compute.causal import TaskLines
 
         return TaskLines(self, request, training)
 
-    def additional(self, request: Request, training: FinetuneSettings) -> TrainedText:
+    def additional(self, request: ObjectiveInputs, training: FinetuneSettings) -> TrainedText:
         from subgraft.training.objectives.compute.causal import TaskLines
 
         return TaskLines(self, request, training, limited=False)

@@ -10,7 +10,7 @@ from subgraft.training.objectives.objective import AnyObjective
 
 if TYPE_CHECKING:
     from subgraft.config.training import FinetuneSettings
-    from subgraft.training.objectives.compute.interface import Request, TaskText
+    from subgraft.training.objectives.compute.interface import ObjectiveInputs, TaskText
 
 
 class AnyConditionedSettings(AnyObjective):
@@ -28,7 +28,7 @@ class AnyConditionedSettings(AnyObjective):
         separators = [each.separator for each in pretrained if isinstance(each, CausalSettings)]
         return self.model_copy(update={"separator": separators[0]}) if separators else self
 
-    def finetuning(self, request: Request, training: FinetuneSettings) -> TaskText:
+    def finetuning(self, request: ObjectiveInputs, training: FinetuneSettings) -> TaskText:
         from subgraft.training.objectives.compute.conditioned import TaskSourcedLines
 
         return TaskSourcedLines(self, request, training)

@@ -11,7 +11,7 @@ from subgraft.training.objectives.objective import AnyObjective
 
 if TYPE_CHECKING:
     from subgraft.config.training import FinetuneSettings
-    from subgraft.training.objectives.compute.interface import Request, TaskText
+    from subgraft.training.objectives.compute.interface import ObjectiveInputs, TaskText
 
 
 class ChatSettings(Settings):
@@ -36,7 +36,7 @@ class ConversationSettings(AnyObjective):
     def on_plain_text(self, pretrained: Sequence[AnyObjective]) -> AnyObjective:
         return CausalSettings(packed=False).after(pretrained)
 
-    def finetuning(self, request: Request, training: FinetuneSettings) -> TaskText:
+    def finetuning(self, request: ObjectiveInputs, training: FinetuneSettings) -> TaskText:
         from subgraft.training.objectives.compute.conversations import ConversationsOfTask
 
         return ConversationsOfTask(self, request, training)

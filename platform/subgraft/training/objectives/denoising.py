@@ -12,7 +12,7 @@ from subgraft.training.objectives.objective import AnyObjective
 
 if TYPE_CHECKING:
     from subgraft.config.training import FinetuneSettings
-    from subgraft.training.objectives.compute.interface import Objective, Request, TrainedText
+    from subgraft.training.objectives.compute.interface import Objective, ObjectiveInputs, TrainedText
 
 
 def _default_noises() -> dict[NoiseName, float]:
@@ -50,12 +50,12 @@ class DenoisingSettings(AnyObjective):
             raise ValueError(f"noises: masking {masked} and deletion {deleted} add up to more than 1")
         return self
 
-    def pretraining(self, request: Request) -> Objective:
+    def pretraining(self, request: ObjectiveInputs) -> Objective:
         from subgraft.training.objectives.compute.denoising import denoise
 
         return denoise(self, request)
 
-    def additional(self, request: Request, training: FinetuneSettings) -> TrainedText:
+    def additional(self, request: ObjectiveInputs, training: FinetuneSettings) -> TrainedText:
         from subgraft.training.objectives.compute.denoising import DenoisedLines
 
         return DenoisedLines(self, request, training)

@@ -14,7 +14,7 @@ from subgraft.training.objectives.objective import AnyObjective
 
 if TYPE_CHECKING:
     from subgraft.config.training import FinetuneSettings
-    from subgraft.training.objectives.compute.interface import Request, TaskText
+    from subgraft.training.objectives.compute.interface import ObjectiveInputs, TaskText
 
 
 class ZeroShotSettings(Settings):
@@ -78,7 +78,7 @@ class AnyLabelledSettings(AnyObjective):
 
     understands = True
 
-    def finetuning(self, request: Request, training: FinetuneSettings) -> TaskText:
+    def finetuning(self, request: ObjectiveInputs, training: FinetuneSettings) -> TaskText:
         from subgraft.training.understanding.objective import LabelledExamples
 
         return LabelledExamples(self, request, training)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-    from subgraft.training.objectives.compute.interface import Examples, Objective, Request
+    from subgraft.training.objectives.compute.interface import Examples, Objective, ObjectiveInputs
     from subgraft.training.objectives.compute.masked_inputs import InputText
     from subgraft.training.objectives.compute.single_stack import StackExample
 
@@ -38,7 +38,7 @@ class LeftToRightSettings(AnyObjective):
     def needs_documents(self) -> bool:  # type: ignore[override]
         return self.input != "sentences"
 
-    def pretraining(self, request: Request) -> Objective:
+    def pretraining(self, request: ObjectiveInputs) -> Objective:
         """Raises UserError for a model that sees later tokens, and a corpus without the documents that it needs."""
         from subgraft.modeling.heads import require_left_to_right
         from subgraft.training.objectives.compute.causal import CausalView

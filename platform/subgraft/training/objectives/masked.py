@@ -11,7 +11,7 @@ from subgraft.config.settings_base import Count, MemoryTokens, Settings, Share
 from subgraft.training.objectives.objective import AnyObjective
 
 if TYPE_CHECKING:
-    from subgraft.training.objectives.compute.interface import Objective, Request
+    from subgraft.training.objectives.compute.interface import Objective, ObjectiveInputs
 
 
 UnitName = Literal["piece", "word", "phrase", "entity"]
@@ -169,7 +169,7 @@ class MaskedSettings(AnyObjective):
     def last_change(self) -> int:
         return max(self.from_step, *(stage.step for stage in self.units), 0)
 
-    def pretraining(self, request: Request) -> Objective:
+    def pretraining(self, request: ObjectiveInputs) -> Objective:
         from subgraft.training.objectives.compute.masked import MaskedObjective, masked_text
         from subgraft.training.objectives.compute.masked_inputs import blocks_of_documents
         from subgraft.training.stream_memory import with_memory

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from subgraft.training.objectives.compute.blocks import Blocks
-    from subgraft.training.objectives.compute.interface import Objective, Request
+    from subgraft.training.objectives.compute.interface import Objective, ObjectiveInputs
     from subgraft.training.objectives.compute.seq2seq import Example
 
 
@@ -37,7 +37,7 @@ class MaskedSeq2SeqSettings(AnyObjective):
     sampled_as = "decoder"
     samples = True
 
-    def pretraining(self, request: Request) -> Objective:
+    def pretraining(self, request: ObjectiveInputs) -> Objective:
         from subgraft.training.objectives.compute.blocks import blocks_of, concatenate_blocks
         from subgraft.training.objectives.compute.seq2seq import Seq2SeqObjective
 

@@ -10,7 +10,7 @@ from subgraft.base.limits import MAX_SEQUENCE_LENGTH
 from subgraft.training.objectives.objective import AnyObjective
 
 if TYPE_CHECKING:
-    from subgraft.training.objectives.compute.interface import Objective, Request
+    from subgraft.training.objectives.compute.interface import Objective, ObjectiveInputs
 
 
 class MultitaskMaskedSettings(AnyObjective):
@@ -30,7 +30,7 @@ class MultitaskMaskedSettings(AnyObjective):
     draws_blocks = True
     writes = False
 
-    def pretraining(self, request: Request) -> Objective:
+    def pretraining(self, request: ObjectiveInputs) -> Objective:
         from subgraft.training.objectives.compute.multitask_masked import MultitaskMaskedObjective
 
         return MultitaskMaskedObjective.of(self, request)

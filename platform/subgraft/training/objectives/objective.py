@@ -16,7 +16,7 @@ from subgraft.modeling.conditioning.settings import SourceName
 
 if TYPE_CHECKING:
     from subgraft.config.training import FinetuneSettings
-    from subgraft.training.objectives.compute.interface import Objective, Request, TaskText, TrainedText
+    from subgraft.training.objectives.compute.interface import Objective, ObjectiveInputs, TaskText, TrainedText
 
 
 class AnyObjective(Settings):
@@ -117,15 +117,15 @@ class AnyObjective(Settings):
         del pretrained
         return self
 
-    def pretraining(self, request: Request) -> Objective:
+    def pretraining(self, request: ObjectiveInputs) -> Objective:
         """The pretraining of a model, and the training of generators for it."""
         raise self._unsupported
 
-    def finetuning(self, request: Request, training: FinetuneSettings) -> TaskText:
+    def finetuning(self, request: ObjectiveInputs, training: FinetuneSettings) -> TaskText:
         """Finetuning on a task's text."""
         raise self._unsupported
 
-    def additional(self, request: Request, training: FinetuneSettings) -> TrainedText:
+    def additional(self, request: ObjectiveInputs, training: FinetuneSettings) -> TrainedText:
         """Finetuning on text of another corpus, in addition to the task's text or in its place.
 
         Its examples must suit the task's loss.

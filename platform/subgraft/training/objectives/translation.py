@@ -11,7 +11,7 @@ from subgraft.training.objectives.objective import AnyObjective
 
 if TYPE_CHECKING:
     from subgraft.config.training import FinetuneSettings
-    from subgraft.training.objectives.compute.interface import Objective, Request, TaskText, TrainedText
+    from subgraft.training.objectives.compute.interface import Objective, ObjectiveInputs, TaskText, TrainedText
 
 
 class TranslationSettings(AnyObjective):
@@ -24,17 +24,17 @@ class TranslationSettings(AnyObjective):
     translates = True
     samples = True
 
-    def pretraining(self, request: Request) -> Objective:
+    def pretraining(self, request: ObjectiveInputs) -> Objective:
         from subgraft.training.objectives.compute.translation import TranslationObjective
 
         return TranslationObjective(self, request)
 
-    def finetuning(self, request: Request, training: FinetuneSettings) -> TaskText:
+    def finetuning(self, request: ObjectiveInputs, training: FinetuneSettings) -> TaskText:
         from subgraft.training.objectives.compute.translation import TaskPairs
 
         return TaskPairs(self, request, training)
 
-    def additional(self, request: Request, training: FinetuneSettings) -> TrainedText:
+    def additional(self, request: ObjectiveInputs, training: FinetuneSettings) -> TrainedText:
         from subgraft.training.objectives.compute.translation import TaskPairs
 
         return TaskPairs(self, request, training, limited=False)
@@ -55,7 +55,7 @@ class DocumentTranslationSettings(AnyObjective):
     needs_documents = True
     translates = True
 
-    def finetuning(self, request: Request, training: FinetuneSettings) -> TaskText:
+    def finetuning(self, request: ObjectiveInputs, training: FinetuneSettings) -> TaskText:
         from subgraft.training.objectives.compute.document_translation import TaskDocuments
 
         return TaskDocuments(self, request, training)

@@ -23,7 +23,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.heads import with_head
 from subgraft.modeling.precision import autocast
 from subgraft.modeling.sides import side_names
-from subgraft.training.objectives.compute.interface import Request, selected_examples
+from subgraft.training.objectives.compute.interface import ObjectiveInputs, selected_examples
 from subgraft.training.objectives.compute.whole_examples import BATCH_TOKENS
 from subgraft.training.objectives.labelled import AnyLabelledSettings
 from subgraft.training.understanding.inputs import LabelledBatch, TextEncoder, costs_of
@@ -93,7 +93,7 @@ class LabelledExamples:
     examples with a truncated text.
     """
 
-    def __init__(self, settings: AnyLabelledSettings, request: Request, training: FinetuneSettings) -> None:
+    def __init__(self, settings: AnyLabelledSettings, request: ObjectiveInputs, training: FinetuneSettings) -> None:
         corpus = request.corpus
         self._task, self._corpus, self._request, self._training = task_of(settings, corpus), corpus, request, training
         self._encoder = TextEncoder.of(request.bundle, request.languages, training.max_length)

@@ -8,13 +8,13 @@ from typing import Any, Literal
 from subgraft.base.errors import UserError
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.segments import Text
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 
 AnnotatedKind = Literal["spans", "triples"]
 
 
 def annotated_texts(
-    request: Request, kind: AnnotatedKind, field_name: str | None
+    request: ObjectiveInputs, kind: AnnotatedKind, field_name: str | None
 ) -> Iterator[tuple[Sequence[str], list[list[Any]]]]:
     """Each text of a corpus with the spans or triples of each of its lines.
 

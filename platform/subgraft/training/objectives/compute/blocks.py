@@ -12,7 +12,7 @@ from subgraft.data.text.encoded import encode
 from subgraft.data.text.noise import joined
 from subgraft.modeling.families import SequenceFormat, family_of
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.compute.interface import Concatenation, E, Examples, Request
+from subgraft.training.objectives.compute.interface import Concatenation, E, Examples, ObjectiveInputs
 from subgraft.training.objectives.compute.subword_regularization import Sampling, Subwords
 
 
@@ -112,13 +112,13 @@ class Blocks:
         return sentences
 
 
-def concatenate_blocks(request: Request, parts: Sequence[tuple[Blocks, Examples[E]]]) -> Concatenation[E]:
+def concatenate_blocks(request: ObjectiveInputs, parts: Sequence[tuple[Blocks, Examples[E]]]) -> Concatenation[E]:
     """The examples of the blocks of all languages. An epoch has those that the request draws."""
     sizes = [(blocks.language, len(blocks)) for blocks, _ in parts]
     return Concatenation([examples for _, examples in parts], request.draws(sizes))
 
 
-def blocks_of(request: Request, block_tokens: int | None) -> list[Blocks]:
+def blocks_of(request: ObjectiveInputs, block_tokens: int | None) -> list[Blocks]:
     """The blocks of each language of a corpus, in the decoder's vocabulary. Blocks do not cross document boundaries."""
     bundle, limit = request.bundle, request.training.max_length
     family, config, tokenizer = family_of(bundle.model), bundle.model.config.to_dict(), bundle.decoder

@@ -29,7 +29,7 @@ from subgraft.training.objectives.compute.embedding_view import IGNORED, ModelEm
 from subgraft.training.objectives.compute.interface import (
     Body,
     Concatenation,
-    Request,
+    ObjectiveInputs,
     TokenLoss,
     selected_examples,
 )
@@ -186,7 +186,7 @@ class CausalObjective(StackObjective):
 
     lower_is_better = True
 
-    def __init__(self, settings: CausalSettings, request: Request) -> None:
+    def __init__(self, settings: CausalSettings, request: ObjectiveInputs) -> None:
         self._request = request
         tokenizer, limit = request.bundle.decoder, request.training.max_length
         self._separator = separator_of(tokenizer, settings)
@@ -264,7 +264,7 @@ class TaskLines(Lines):
     """Lines for finetuning: those of the task, or additional ones."""
 
     def __init__(
-        self, settings: CausalSettings, request: Request, training: FinetuneSettings, *, limited: bool = True
+        self, settings: CausalSettings, request: ObjectiveInputs, training: FinetuneSettings, *, limited: bool = True
     ) -> None:
         """limited: whether the limit `training.max_train_examples` applies to these lines."""
         corpus, tokenizer = request.corpus, request.bundle.decoder

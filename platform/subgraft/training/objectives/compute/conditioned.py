@@ -30,7 +30,7 @@ from subgraft.modeling.conditioning.sources import (
 from subgraft.modeling.families import family_of
 from subgraft.training.objectives.compute.causal import Lines, LineScores, separator_of, set_bos_token
 from subgraft.training.objectives.compute.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
-from subgraft.training.objectives.compute.interface import Request, TokenLoss, selected_examples
+from subgraft.training.objectives.compute.interface import ObjectiveInputs, TokenLoss, selected_examples
 from subgraft.training.objectives.compute.single_stack import StackBatch, StackStates
 from subgraft.training.objectives.compute.whole_examples import BATCH_TOKENS, WholeExamples, label_nats
 from subgraft.training.objectives.conditioned import AnyConditionedSettings
@@ -172,7 +172,7 @@ class SourcedScores(LineScores):
 class TaskSourcedLines(SourcedLines):
     """The lines of a task with their sources."""
 
-    def __init__(self, settings: AnyConditionedSettings, request: Request, training: FinetuneSettings) -> None:
+    def __init__(self, settings: AnyConditionedSettings, request: ObjectiveInputs, training: FinetuneSettings) -> None:
         corpus, bundle, source = request.corpus, request.bundle, settings.source
         assert source is not None
         sourced = Sourced.of(corpus, "train", source)

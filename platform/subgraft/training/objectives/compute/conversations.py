@@ -26,7 +26,7 @@ from subgraft.modeling.inference.prompts import ChatTemplate
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.causal import LineScores, padding_of, stack_nats
 from subgraft.training.objectives.compute.embedding_view import IGNORED
-from subgraft.training.objectives.compute.interface import Request, selected_examples
+from subgraft.training.objectives.compute.interface import ObjectiveInputs, selected_examples
 from subgraft.training.objectives.compute.single_stack import StackBatch, StackExample, StackLoss, collate
 from subgraft.training.objectives.conversations import ChatSettings, ConversationSettings
 
@@ -211,7 +211,7 @@ def answer_nats(
 class ConversationsOfTask:
     """The conversations of a task. left_out: the number of conversations without an answer to learn, by reason."""
 
-    def __init__(self, settings: ConversationSettings, request: Request, training: FinetuneSettings) -> None:
+    def __init__(self, settings: ConversationSettings, request: ObjectiveInputs, training: FinetuneSettings) -> None:
         corpus, self._learnt, self._training = request.corpus, settings.chat.turns, training
         text, conversations = corpus.text("train", corpus.text_of("decoder")), list(corpus.conversations("train"))
         selected = selected_examples(len(text), training, request.seed)

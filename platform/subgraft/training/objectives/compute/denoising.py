@@ -16,7 +16,7 @@ from subgraft.config.training import FinetuneSettings
 from subgraft.data.text.encoded import encode
 from subgraft.data.text.noise import Noise, joined
 from subgraft.training.objectives.compute.blocks import Blocks, blocks_of, concatenate_blocks
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.compute.seq2seq import Example, Seq2SeqData, Seq2SeqObjective
 from subgraft.training.objectives.denoising import DenoisingSettings
 
@@ -51,7 +51,7 @@ class _NoisedLines:
     Noise is a function of (seed, epoch, index).
     """
 
-    def __init__(self, settings: DenoisingSettings, request: Request, training: FinetuneSettings) -> None:
+    def __init__(self, settings: DenoisingSettings, request: ObjectiveInputs, training: FinetuneSettings) -> None:
         bundle, language = request.bundle, request.languages.target
         self.lines = request.corpus.text("train", "target")
         self._form = bundle.sequence_format(Languages(source=language, target=language))
@@ -79,14 +79,14 @@ class _NoisedLines:
 class DenoisedLines(Seq2SeqData):
     """Target text without sources, on which a finetuning on pairs also trains denoising."""
 
-    def __init__(self, settings: DenoisingSettings, request: Request, training: FinetuneSettings) -> None:
+    def __init__(self, settings: DenoisingSettings, request: ObjectiveInputs, training: FinetuneSettings) -> None:
         examples = _NoisedLines(settings, request, training)
         super().__init__(examples, *request.bundle.padding)
         self.cut = examples.cut
         self.texts: Mapping[SideName, Iterable[str]] = {"encoder": examples.lines, "decoder": examples.lines}
 
 
-def denoise(settings: DenoisingSettings, request: Request) -> Seq2SeqObjective:
+def denoise(settings: DenoisingSettings, request: ObjectiveInputs) -> Seq2SeqObjective:
     """Denoising of the text of each language."""
     blocks_by_language = blocks_of(request, settings.block_tokens)
     examples = concatenate_blocks(

@@ -25,7 +25,7 @@ from subgraft.modeling.inference.search import DEFAULT_BATCH_SIZE
 from subgraft.modeling.inference.translate_documents import BlockTranslator, block_separator, sentences_of
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.distributed import texts_by_worker
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.compute.seq2seq import Example, Seq2SeqData, Seq2SeqLoss
 from subgraft.training.objectives.compute.translation import DEV_LENGTH_RATIO, ReferenceScores
 from subgraft.training.objectives.translation import DocumentTranslationSettings
@@ -58,7 +58,7 @@ class Vocabularies(NamedTuple):
     separator: tuple[int, ...]
 
     @classmethod
-    def of(cls, bundle: Bundle, request: Request) -> Vocabularies:
+    def of(cls, bundle: Bundle, request: ObjectiveInputs) -> Vocabularies:
         """Raises UserError for a model that cannot translate blocks."""
         form = bundle.sequence_format(request.languages)
         return cls(bundle.encoder, bundle.decoder, form, block_separator(bundle, form))
@@ -117,7 +117,7 @@ class DevDocuments:
     BLEU and chrF score greedy translations, with each block as one segment.
     """
 
-    def __init__(self, bundle: Bundle, request: Request, training: FinetuneSettings, block_tokens: int) -> None:
+    def __init__(self, bundle: Bundle, request: ObjectiveInputs, training: FinetuneSettings, block_tokens: int) -> None:
         documents = PairedDocuments.of(request.corpus, "dev", training.dev_sentences)
         vocabularies = Vocabularies.of(bundle, request)
         examples = DocumentTranslation(documents, vocabularies, (block_tokens, bundle.max_positions))
@@ -145,7 +145,9 @@ class DevDocuments:
 class TaskDocuments(Seq2SeqData):
     """The documents of a finetuning on pairs."""
 
-    def __init__(self, settings: DocumentTranslationSettings, request: Request, training: FinetuneSettings) -> None:
+    def __init__(
+        self, settings: DocumentTranslationSettings, request: ObjectiveInputs, training: FinetuneSettings
+    ) -> None:
         documents, self._settings = PairedDocuments.of(request.corpus, "train"), settings
         vocabularies = Vocabularies.of(request.bundle, request)
         limits = (settings.block_tokens, training.max_length)

@@ -17,7 +17,7 @@ from subgraft.data.text.fields import texts
 from subgraft.data.text.units import ALL_BITS, Collocations, Span, entities, unit_bits, unit_sizes
 from subgraft.subwords.vocabulary.spelling import chunks
 from subgraft.training.objectives.compute.annotated_text import values_of_lines
-from subgraft.training.objectives.compute.interface import Request
+from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.masked import MaskedSettings, UnitName, UnitStage
 
 # The maximum number of lines, evenly spaced, in which collocations are counted.
@@ -76,7 +76,7 @@ def without_bits(tokens: Sequence[int], separator: int) -> tuple[list[int], list
     return ids.tolist(), bits[~separates].tolist()
 
 
-def sentences_with_bits(settings: MaskedSettings, request: Request) -> list[Sequences]:
+def sentences_with_bits(settings: MaskedSettings, request: ObjectiveInputs) -> list[Sequences]:
     """The tokens of the sentences of each training text of the corpus, with the bits of `unit_bits` above their ids.
 
     Raises UserError if a configured unit occurs nowhere, or the corpus lacks a configured field of spans.
@@ -138,7 +138,7 @@ def _annotated_spans(corpus: Corpus, field: str, text: str, lines: Sequence[str]
     return ([(start, end) for start, end, _ in spans] for spans in values_of_lines(corpus, "train", field, lines))
 
 
-def _require_units(counts: dict[UnitName, int], settings: MaskedSettings, request: Request) -> None:
+def _require_units(counts: dict[UnitName, int], settings: MaskedSettings, request: ObjectiveInputs) -> None:
     """Raises UserError if the training text has no unit of a kind that is to be hidden."""
     annotated = {"phrase": settings.phrases, "entity": settings.entities}
     for unit, count in counts.items():

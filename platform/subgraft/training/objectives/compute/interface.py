@@ -222,7 +222,7 @@ class LastWeights:
 
 
 @dataclass(frozen=True)
-class Request:
+class ObjectiveInputs:
     """The inputs of an objective.
 
     sampling: the settings by which segmentations are sampled; None for the plain segmentation.
@@ -265,7 +265,7 @@ class Request:
         return LanguageDraws(languages, sizes, self.language_exponent, self.seed)
 
 
-class HeldOut(Request):
+class HeldOut(ObjectiveInputs):
     """The inputs of an objective on the first dev sentences of each language."""
 
     def texts(self, split: str = "dev") -> Iterator[tuple[str, Sequence[str]]]:

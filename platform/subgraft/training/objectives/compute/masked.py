@@ -22,7 +22,15 @@ from subgraft.modeling.next_sentence import next_sentence_parameters, require_ne
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.embedding_view import IGNORED
 from subgraft.training.objectives.compute.hidden_units import Units, hidden_units, without_bits
-from subgraft.training.objectives.compute.interface import Body, Examples, HeldOut, LastWeights, Request, States, pad
+from subgraft.training.objectives.compute.interface import (
+    Body,
+    Examples,
+    HeldOut,
+    LastWeights,
+    ObjectiveInputs,
+    States,
+    pad,
+)
 from subgraft.training.objectives.compute.masked_inputs import AROUND as AROUND
 from subgraft.training.objectives.compute.masked_inputs import InputText, SingleTexts, hides_units, inputs_of
 from subgraft.training.objectives.compute.next_sentence import (
@@ -236,7 +244,7 @@ class MaskedObjective(LastWeights):
         train_next_sentence(bundle.model, sentences.settings.predicts_next)
 
     @classmethod
-    def of(cls, settings: MaskedSettings, request: Request) -> MaskedObjective:
+    def of(cls, settings: MaskedSettings, request: ObjectiveInputs) -> MaskedObjective:
         """Raises UserError for a corpus without the documents that the settings need."""
         has_dev_text = settings.predicts_next and "dev" in request.corpus.splits and not isinstance(request, HeldOut)
         held_out = masked_text(settings, HeldOut(**vars(request))) if has_dev_text else None
@@ -277,7 +285,9 @@ def train_next_sentence(model: PreTrainedModel, predicts_next: bool) -> None:
         parameter.requires_grad_(predicts_next)
 
 
-def masked_text(settings: MaskedSettings, request: Request, inputs: Examples[InputText] | None = None) -> MaskedText:
+def masked_text(
+    settings: MaskedSettings, request: ObjectiveInputs, inputs: Examples[InputText] | None = None
+) -> MaskedText:
     """The configured text of a corpus. inputs: the inputs of these settings, if they exist already."""
     bundle = request.bundle
     segments = family_of(bundle.model).has_segments(bundle.model.config.to_dict())

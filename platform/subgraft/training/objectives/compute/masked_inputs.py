@@ -13,7 +13,7 @@ from subgraft.data.text.documents import DocumentText
 from subgraft.data.text.encoded import Sequences, encode
 from subgraft.data.text.packing import PackedSentences, PairSettings, SegmentPairs, doc_sentences, full_sentences
 from subgraft.training.objectives.compute.hidden_units import sentences_with_bits
-from subgraft.training.objectives.compute.interface import Concatenation, Examples, HeldOut, Request
+from subgraft.training.objectives.compute.interface import Concatenation, Examples, HeldOut, ObjectiveInputs
 from subgraft.training.objectives.masked import MaskedInput, MaskedSettings
 
 # [CLS] and [SEP]
@@ -68,7 +68,7 @@ class SegmentPairInputs:
         return InputText([*first_segment, *second], len(first_segment), follows)
 
 
-def inputs_of(settings: MaskedSettings, request: Request) -> Examples[InputText]:
+def inputs_of(settings: MaskedSettings, request: ObjectiveInputs) -> Examples[InputText]:
     """The configured inputs of a corpus. Raises UserError if the corpus has no such text."""
     tokenizer, limit = request.bundle.encoder, request.training.max_length
     packed = sentences_with_bits(settings, request) if hides_units(settings, request) else None
@@ -82,7 +82,7 @@ def inputs_of(settings: MaskedSettings, request: Request) -> Examples[InputText]
 
 
 def inputs_of_documents(
-    settings: MaskedSettings, request: Request, packed: Iterable[Sequences] | None = None
+    settings: MaskedSettings, request: ObjectiveInputs, packed: Iterable[Sequences] | None = None
 ) -> Iterator[Examples[InputText]]:
     """The configured inputs of each text of a corpus with documents. packed: the tokens of each text, if known.
 
@@ -91,7 +91,7 @@ def inputs_of_documents(
     return (_FORMS[settings.input](text_request) for text_request in _text_requests(settings, request, packed))
 
 
-def blocks_of_documents(settings: MaskedSettings, request: Request) -> tuple[Examples[InputText], np.ndarray]:
+def blocks_of_documents(settings: MaskedSettings, request: ObjectiveInputs) -> tuple[Examples[InputText], np.ndarray]:
     """The input `doc-sentences`, and the first block of each document with the end of the last [D + 1]."""
     packed = sentences_with_bits(settings, request) if hides_units(settings, request) else None
     parts, starts = list[SingleTexts](), [np.zeros(1, dtype=np.int64)]
@@ -102,7 +102,7 @@ def blocks_of_documents(settings: MaskedSettings, request: Request) -> tuple[Exa
     return Concatenation(parts), np.concatenate(starts)
 
 
-def hides_units(settings: MaskedSettings, request: Request) -> bool:
+def hides_units(settings: MaskedSettings, request: ObjectiveInputs) -> bool:
     """Whether complete words, phrases or entities are hidden: never in dev text, whose tokens are not predicted."""
     return bool(settings.units) and not isinstance(request, HeldOut)
 
@@ -113,7 +113,7 @@ class _TextRequest(NamedTuple):
     text: DocumentText
     number: int
     settings: MaskedSettings
-    request: Request
+    request: ObjectiveInputs
     tokens: Sequences | None
 
     @property
@@ -126,7 +126,7 @@ class _TextRequest(NamedTuple):
 
 
 def _text_requests(
-    settings: MaskedSettings, request: Request, packed: Iterable[Sequences] | None
+    settings: MaskedSettings, request: ObjectiveInputs, packed: Iterable[Sequences] | None
 ) -> Iterator[_TextRequest]:
     """The text of each language by documents. packed: the tokens of each text, if known."""
     texts, tokens = enumerate(request.documents()), repeat(None) if packed is None else packed

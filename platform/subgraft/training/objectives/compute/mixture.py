@@ -18,7 +18,13 @@ from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.compute.embedding_view import EmbeddingView
-from subgraft.training.objectives.compute.interface import Objective, ObjectiveLoss, Request, TaskText, TrainedText
+from subgraft.training.objectives.compute.interface import (
+    Objective,
+    ObjectiveInputs,
+    ObjectiveLoss,
+    TaskText,
+    TrainedText,
+)
 from subgraft.training.objectives.compute.masked import train_next_sentence
 from subgraft.training.objectives.objective import AnyObjective
 from subgraft.training.schedule import StagedData
@@ -210,7 +216,7 @@ class ReplacementText:
 
 
 def objectives_of(
-    settings: Sequence[AnyObjective], request: Request, *, of_tokens: bool = False
+    settings: Sequence[AnyObjective], request: ObjectiveInputs, *, of_tokens: bool = False
 ) -> dict[str, Objective]:
     """The configured objectives on one model and its text, by kind. of_tokens: only those that predict tokens."""
     objectives: dict[str, Objective] = {
@@ -224,7 +230,7 @@ def objectives_of(
 
 
 def with_text(
-    task: TaskText, objective: AnyObjective, request: Request, training: FinetuneSettings
+    task: TaskText, objective: AnyObjective, request: ObjectiveInputs, training: FinetuneSettings
 ) -> AuxiliaryText | ReplacementText:
     """A task's text and that of the request's corpus, which makes up the configured fraction of each batch."""
     text, share = objective.additional(request, training), training.monolingual_fraction

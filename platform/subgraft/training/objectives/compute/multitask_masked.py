@@ -18,7 +18,7 @@ from subgraft.data.text.languages import LanguageDraws
 from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.blocks import blocks_of, concatenate_blocks
-from subgraft.training.objectives.compute.interface import Body, Examples, Request, draws_of
+from subgraft.training.objectives.compute.interface import Body, Examples, ObjectiveInputs, draws_of
 from subgraft.training.objectives.compute.masked import AROUND, Masking
 from subgraft.training.objectives.compute.masked_inputs import InputText
 from subgraft.training.objectives.compute.single_stack import (
@@ -146,7 +146,7 @@ class MultitaskMaskedObjective(StackObjective):
         )
 
     @classmethod
-    def of(cls, settings: MultitaskMaskedSettings, request: Request) -> MultitaskMaskedObjective:
+    def of(cls, settings: MultitaskMaskedSettings, request: ObjectiveInputs) -> MultitaskMaskedObjective:
         bodies = concatenate_blocks(request, [(blocks, blocks) for blocks in blocks_of(request, settings.block_tokens)])
         masking = MultitaskMasking(request.bundle.decoder, settings)
         return cls(request.bundle, MultitaskMasked(bodies, masking, request.seed))

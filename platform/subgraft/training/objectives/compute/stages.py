@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subgraft.config.training import PretrainSettings, TrainingSettings
-from subgraft.training.objectives.compute.interface import Objective, Request
+from subgraft.training.objectives.compute.interface import Objective, ObjectiveInputs
 from subgraft.training.objectives.compute.mixture import Mixture, objectives_of
 from subgraft.training.objectives.registry import ObjectiveSettings
 from subgraft.training.schedule import Data, StagedData
@@ -60,7 +60,7 @@ class ObjectivesInStages(NamedTuple):
 
 
 def in_stages(
-    objectives: Sequence[ObjectiveSettings], training: PretrainSettings, request: Request
+    objectives: Sequence[ObjectiveSettings], training: PretrainSettings, request: ObjectiveInputs
 ) -> ObjectivesInStages:
     """The objectives for all lengths of the training, with text that is cut into examples of each length."""
     lengths = sorted({settings.max_length for _, settings in training.stages})
@@ -76,7 +76,7 @@ def in_stages(
     return ObjectivesInStages(data, by_length[training.longest], of_loss)
 
 
-def of_length(request: Request, length: int) -> Request:
+def of_length(request: ObjectiveInputs, length: int) -> ObjectiveInputs:
     """The request for examples of at most `length` tokens."""
     return replace(request, training=request.training.model_copy(update={"max_length": length}))
 

@@ -30,7 +30,7 @@ from subgraft.modeling.inference.translate import Translator, translator_of
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.dev_scores import dev_engine
 from subgraft.training.objectives.compute.distributed import texts_by_worker
-from subgraft.training.objectives.compute.interface import Concatenation, Request, TaskText, selected_examples
+from subgraft.training.objectives.compute.interface import Concatenation, ObjectiveInputs, TaskText, selected_examples
 from subgraft.training.objectives.compute.seq2seq import (
     Example,
     Seq2SeqBatch,
@@ -198,7 +198,7 @@ class TranslationObjective(Seq2SeqObjective):
 
     select: str | None = "bleu"
 
-    def __init__(self, settings: TranslationSettings, request: Request) -> None:
+    def __init__(self, settings: TranslationSettings, request: ObjectiveInputs) -> None:
         del settings
         bundle, training = request.bundle, request.training
         sampling = None if request.sampling is None else Sampling(request.sampling, request.seed)
@@ -223,7 +223,12 @@ class TaskPairs(Seq2SeqData):
     """Pairs for finetuning: those of the task, or synthetic ones."""
 
     def __init__(
-        self, settings: TranslationSettings, request: Request, training: FinetuneSettings, *, limited: bool = True
+        self,
+        settings: TranslationSettings,
+        request: ObjectiveInputs,
+        training: FinetuneSettings,
+        *,
+        limited: bool = True,
     ) -> None:
         """limited: whether the limit `training.max_train_examples` applies to these pairs."""
         del settings
@@ -323,7 +328,7 @@ class Directions(Seq2SeqData):
 
 
 def directions_text(
-    settings: AnyObjective, requests: Mapping[str, Request], training: FinetuneSettings, exponent: float | None
+    settings: AnyObjective, requests: Mapping[str, ObjectiveInputs], training: FinetuneSettings, exponent: float | None
 ) -> TaskText:
     """The text of a task with several directions, by name; for one direction, the text of that direction."""
     parts = {name: settings.finetuning(request, training) for name, request in requests.items()}
