@@ -23,7 +23,7 @@ from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Hooks, Trainer
 from subgraft.training.objectives.compute.interface import ObjectiveLoss
 from subgraft.training.objectives.compute.mixture import MixedBatch, MixedLoss, Mixture
-from subgraft.training.optimizers import Horizon, learning_rate
+from subgraft.training.optimizers import ScheduleLength, learning_rate
 from subgraft.training.schedule import MixedPlan, RampedPlan, data_plan
 
 SETTINGS: dict[str, Any] = {
@@ -136,7 +136,7 @@ def test_each_objective_warms_up_by_its_own_updates(tmp_path: Path) -> None:
     for step, (kind, rate) in seen:
         assert step > JOINS[kind]
         updates[kind] += 1
-        assert rate == learning_rate(settings, updates[kind], Horizon(4, 0, 16))
+        assert rate == learning_rate(settings, updates[kind], ScheduleLength(4, 0, 16))
     assert min(updates.values()) > 4, "all have had their warm-up"
     (_, (_, first)), *_ = [entry for entry in seen if entry[1][0] == "c"]
     assert first == seen[0][1][1], "the last one starts like the first"
@@ -160,7 +160,7 @@ def test_the_usual_schedule_follows_the_training(tmp_path: Path) -> None:
     trainer.run()
     settings = PretrainSettings.model_validate(SETTINGS | {"schedule_per_objective": False})
     assert [rate for _, (_, rate) in seen] == [
-        learning_rate(settings, step, Horizon(4, 0, 16)) for step in range(1, 41)
+        learning_rate(settings, step, ScheduleLength(4, 0, 16)) for step in range(1, 41)
     ]
 
 

@@ -9,10 +9,10 @@ from typing import get_args
 import pytest
 
 from subgraft.config.training import ScheduleName, TrainingSettings
-from subgraft.training.optimizers import SCHEDULES, Horizon, learning_rate
+from subgraft.training.optimizers import SCHEDULES, ScheduleLength, learning_rate
 
 PEAK, WARMUP, TOTAL, WIDTH = 0.3, 10, 50, 64
-HORIZON = Horizon(WARMUP, TOTAL, WIDTH)
+LENGTH = ScheduleLength(WARMUP, TOTAL, WIDTH)
 AFTER: dict[ScheduleName, Callable[[int], float]] = {
     "inverse-square-root": lambda step: math.sqrt(WARMUP) / math.sqrt(step),
     "linear": lambda step: (51 - step) / 41,
@@ -25,7 +25,7 @@ def rates(schedule: ScheduleName) -> list[float]:
     settings = TrainingSettings(
         max_steps=TOTAL, batch_size=9, learning_rate=PEAK, warmup_steps=WARMUP, schedule=schedule
     )
-    return [learning_rate(settings, step, HORIZON) for step in range(1, TOTAL + 1)]
+    return [learning_rate(settings, step, LENGTH) for step in range(1, TOTAL + 1)]
 
 
 def test_the_table_and_the_settings_have_the_same_names() -> None:
@@ -43,7 +43,7 @@ def test_a_schedule_warms_up_to_the_peak_and_goes_on_as_its_formula_says(schedul
 def test_a_bounded_schedule_still_learns_in_its_last_step_and_would_not_after_it(schedule: ScheduleName) -> None:
     settings = TrainingSettings(max_steps=TOTAL, batch_size=9, learning_rate=PEAK, warmup_steps=10, schedule=schedule)
     assert 0 < rates(schedule)[-1] < 0.03 * PEAK
-    assert learning_rate(settings, TOTAL + 1, HORIZON) == pytest.approx(0, abs=1e-12)
+    assert learning_rate(settings, TOTAL + 1, LENGTH) == pytest.approx(0, abs=1e-12)
 
 
 def test_noam_is_the_published_formula_whose_peak_the_width_decides() -> None:
@@ -58,6 +58,6 @@ def test_one_step_of_warm_up_is_none_and_a_warm_up_beyond_the_end_is_all(schedul
         TrainingSettings(max_steps=5, batch_size=9, learning_rate=1.0, warmup_steps=warmup, schedule=schedule)
         for warmup in (1, 100)
     )
-    assert learning_rate(at_once, 1, Horizon(1, 5, 1)) == pytest.approx(1.0)
-    rising = [learning_rate(never, step, Horizon(100, 5, 1)) for step in range(1, 6)]
+    assert learning_rate(at_once, 1, ScheduleLength(1, 5, 1)) == pytest.approx(1.0)
+    rising = [learning_rate(never, step, ScheduleLength(100, 5, 1)) for step in range(1, 6)]
     assert rising == sorted(rising) and rising[0] > 0 and rising[-1] <= 0.05 + 1e-12

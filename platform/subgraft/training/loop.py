@@ -22,7 +22,7 @@ from subgraft.training.checkpoint import Checkpoint, Checkpoints
 from subgraft.training.checkpoint_writer import CheckpointWriter
 from subgraft.training.dry_run import most_demanding
 from subgraft.training.engine import Batch, Engine, add_up, read_values, sum_over_workers
-from subgraft.training.optimizers import SCHEDULES, Horizon, learning_rate
+from subgraft.training.optimizers import SCHEDULES, ScheduleLength, learning_rate
 from subgraft.training.progress import CurvePoint, Outcome, Preparation, Progress, Selection
 from subgraft.training.schedule import (
     Data,
@@ -197,7 +197,7 @@ class Trainer:
         if self._preparation is not None:
             batches = list(self._preparation.prepare(batches, self._progress.step, engine))
         local_sums = self._accumulate(batches, has_share, scale)
-        self._rate = learning_rate(settings, self._schedule_step(indices), self._horizon)
+        self._rate = learning_rate(settings, self._schedule_step(indices), self._schedule_length)
         engine.step(self._rate)
         if self._builds_ahead and position + 1 < len(epoch_batches):
             self._next_built = self._build(epoch_batches[position + 1], epoch)
@@ -267,11 +267,11 @@ class Trainer:
                     yield self._data.batch(share, epoch)
 
     @cached_property
-    def _horizon(self) -> Horizon:
+    def _schedule_length(self) -> ScheduleLength:
         settings = self._settings
         bounded = SCHEDULES[settings.schedule].needs_total
         total = steps_of(self._plan, settings) if bounded else 0
-        return Horizon(settings.warmup_steps, total, self._width)
+        return ScheduleLength(settings.warmup_steps, total, self._width)
 
     def _micro_batches(self, indices: np.ndarray) -> list[np.ndarray]:
         size, parts = self._settings.micro_batch_size, self._plan.parts(indices)

@@ -62,7 +62,7 @@ def make_optimizer(settings: TrainingSettings, groups: list[dict[str, Any]]) -> 
 
 
 @dataclass(frozen=True)
-class Horizon:
+class ScheduleLength:
     """Inputs of a schedule. total: the planned steps.  width: of hidden states.  Both are 0 if they are not needed."""
 
     warmup: int
@@ -74,42 +74,42 @@ class Horizon:
 class Schedule:
     """A schedule. factor: maps a step to a multiple of the setting `learning_rate`."""
 
-    factor: Callable[[int, Horizon], float]
+    factor: Callable[[int, ScheduleLength], float]
     needs_total: bool = False
     needs_width: bool = False
 
 
-def _inverse_square_root(step: int, horizon: Horizon) -> float:
+def _inverse_square_root(step: int, length: ScheduleLength) -> float:
     """min(t / w, √(w / t)): Vaswani et al. 2017, equation 3, scaled so that its peak, at step w, is 1."""
-    return min(step / horizon.warmup, math.sqrt(horizon.warmup / step))
+    return min(step / length.warmup, math.sqrt(length.warmup / step))
 
 
-def _noam(step: int, horizon: Horizon) -> float:
+def _noam(step: int, length: ScheduleLength) -> float:
     """d^-½ min(t^-½, t w^-1½): Vaswani et al. 2017, equation 3, as printed: `learning_rate` is a factor, not a peak."""
-    return min(1 / math.sqrt(step), step / (horizon.warmup * math.sqrt(horizon.warmup))) / math.sqrt(horizon.width)
+    return min(1 / math.sqrt(step), step / (length.warmup * math.sqrt(length.warmup))) / math.sqrt(length.width)
 
 
-def _linear(step: int, horizon: Horizon) -> float:
+def _linear(step: int, length: ScheduleLength) -> float:
     """t / w, then (T + 1 - t) / (T + 1 - w): Devlin et al. 2019, appendix A.2; zero at the step after the last."""
-    return _warmup_factor(step, horizon) or max(0.0, 1.0 - _decay_fraction(step, horizon))
+    return _warmup_factor(step, length) or max(0.0, 1.0 - _decay_fraction(step, length))
 
 
-def _cosine(step: int, horizon: Horizon) -> float:
+def _cosine(step: int, length: ScheduleLength) -> float:
     """t / w, then ½ (1 + cos(π s)), s = (t - w) / (T + 1 - w): Loshchilov and Hutter 2017 (SGDR), equation 5."""
-    return _warmup_factor(step, horizon) or 0.5 * (1.0 + math.cos(math.pi * min(1.0, _decay_fraction(step, horizon))))
+    return _warmup_factor(step, length) or 0.5 * (1.0 + math.cos(math.pi * min(1.0, _decay_fraction(step, length))))
 
 
-def _constant(step: int, horizon: Horizon) -> float:
-    return min(step / horizon.warmup, 1.0)
+def _constant(step: int, length: ScheduleLength) -> float:
+    return min(step / length.warmup, 1.0)
 
 
-def _warmup_factor(step: int, horizon: Horizon) -> float | None:
-    return step / horizon.warmup if step <= horizon.warmup else None
+def _warmup_factor(step: int, length: ScheduleLength) -> float | None:
+    return step / length.warmup if step <= length.warmup else None
 
 
-def _decay_fraction(step: int, horizon: Horizon) -> float:
+def _decay_fraction(step: int, length: ScheduleLength) -> float:
     """The fraction of the decay that is done, from the end of the warm-up to the step after the last; may exceed 1."""
-    return (step - horizon.warmup) / max(1, horizon.total + 1 - horizon.warmup)
+    return (step - length.warmup) / max(1, length.total + 1 - length.warmup)
 
 
 SCHEDULES: Mapping[ScheduleName, Schedule] = {
@@ -121,6 +121,6 @@ SCHEDULES: Mapping[ScheduleName, Schedule] = {
 }
 
 
-def learning_rate(settings: TrainingSettings, step: int, horizon: Horizon) -> float:
+def learning_rate(settings: TrainingSettings, step: int, length: ScheduleLength) -> float:
     """The learning rate of a step, counted from 1."""
-    return settings.learning_rate * SCHEDULES[settings.schedule].factor(step, horizon)
+    return settings.learning_rate * SCHEDULES[settings.schedule].factor(step, length)
