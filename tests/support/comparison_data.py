@@ -10,9 +10,9 @@ from subgraft.evaluation.metrics.calibration import Bin, Calibration
 from subgraft.evaluation.metrics.scores import METRICS
 from subgraft.evaluation.metrics.sentence_statistics import corpus_score, sentence_statistics
 from subgraft.evaluation.reporting.records import (
-    Bill,
     Command,
     CorpusFacts,
+    Cost,
     CurvePoint,
     Provenance,
     ReportData,
@@ -124,7 +124,7 @@ def _system(
         characters_per_token=2.31 if upstream else 3.52,
         sentences_per_second=speed + generator.uniform(-0.3, 0.3),
         parameters=7_412_000 if upstream else 6_900_512,
-        bill=Bill(183.4, 95.2 if name == "PATT+KD" else 0.0, 88.0 + generator.uniform(-4, 4)),
+        cost=Cost(183.4, 95.2 if name == "PATT+KD" else 0.0, 88.0 + generator.uniform(-4, 4)),
         measurements=(Calibration(wrong + generator.uniform(0, 0.02), 0.5, 0.5, 0, ()),),
         transfer=None if upstream else TransferSummary(name.lower(), ("decoder",), 1210, 1786, {"bytes": 2, "mean": 0}),
     )

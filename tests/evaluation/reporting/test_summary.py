@@ -27,7 +27,7 @@ def test_means_are_over_seeds_and_systems_keep_their_order(report_data: ReportDa
         assert summary.metrics["BLEU"].mean == pytest.approx(np.mean([r.scores["BLEU"].value for r in results]))
         assert summary.sentences_per_second == pytest.approx(np.mean([r.sentences_per_second for r in results]))
         assert summary.inference_ece == pytest.approx(np.mean([r.inference_ece for r in results]))
-        assert summary.bill.finetuning == pytest.approx(np.mean([r.bill.finetuning for r in results]))
+        assert summary.cost.finetuning == pytest.approx(np.mean([r.cost.finetuning for r in results]))
 
 
 def test_intervals_hold_the_mean_and_differences_add_up(report_data: ReportData) -> None:

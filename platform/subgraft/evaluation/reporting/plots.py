@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _DIGITS = 4
 
 
-# A ramp of greys, so that no part of a bill is mistaken for a system.
+# A ramp of greys, so that no part of a cost is mistaken for a system.
 _BILL_COLOURS = {"upstream": "#d3d8df", "generator": "#8c9fb2", "finetuning": "#3f5468"}
 _CURVES_HEIGHT = 4.2  # inches
 _MIN_SPAN = 1.0  # of an axis of scores, in points
@@ -162,12 +162,12 @@ def plot_costs(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     """Sentences per second in generation, and the seconds billed for one model of each system."""
     looks, names = system_looks(data), [system.name for system in systems]
     with drawing.new_figure(10, 1.5 + 0.36 * len(systems)) as figure:
-        speed, bills = drawing.side_by_side(figure, 2, sharey=True)
+        speed, costs = drawing.side_by_side(figure, 2, sharey=True)
         rates = [system.sentences_per_second for system in systems]
         drawing.bars(speed, names, rates, [f"{rate:.1f}" for rate in rates], [looks[name].colour for name in names])
         speed.set(title="Sentences generated per second", xlim=(0, 1.12 * max(rates)))
-        _draw_bills(bills, systems)
-        drawing.name_rows(bills, names)
+        _draw_costs(costs, systems)
+        drawing.name_rows(costs, names)
         return drawing.png(figure)
 
 
@@ -181,10 +181,10 @@ def plot_stage_seconds(seconds: Mapping[str, float]) -> bytes:
         return drawing.png(figure)
 
 
-def _draw_bills(panel: Axes, systems: Sequence[SystemSummary]) -> None:
+def _draw_costs(panel: Axes, systems: Sequence[SystemSummary]) -> None:
     offsets = [0.0] * len(systems)
     for part, colour in _BILL_COLOURS.items():
-        widths = [float(getattr(system.bill, part)) for system in systems]
+        widths = [float(getattr(system.cost, part)) for system in systems]
         panel.barh(range(len(systems)), widths, left=offsets, color=colour, height=0.62, label=part)
         offsets = [start + width for start, width in zip(offsets, widths, strict=True)]
     for row, total in enumerate(offsets):
@@ -222,7 +222,7 @@ def curve_of(results: Sequence[SystemResult], panel: Panel) -> list[tuple[float,
     for result in results:
         for point in result.curve:
             if (y := panel.value(point)) is not None:
-                x = result.bill.generator + point.seconds if panel.by_seconds else point.step
+                x = result.cost.generator + point.seconds if panel.by_seconds else point.step
                 by_step.setdefault(point.step, []).append((x, y))
     complete = [zip(*points, strict=True) for _, points in sorted(by_step.items()) if len(points) == len(results)]
     return [

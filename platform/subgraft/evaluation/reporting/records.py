@@ -43,7 +43,7 @@ class CurvePoint:
 
 
 @dataclass(frozen=True)
-class Bill:
+class Cost:
     """Seconds spent to make one model of a system, by purpose.
 
     generator: for new rows, by a generator, static embeddings or distillation; and for back-translated text, with the
@@ -103,7 +103,7 @@ class SystemResult:
     characters_per_token: float
     sentences_per_second: float
     parameters: int
-    bill: Bill
+    cost: Cost
     cut_outputs: int = 0
     trained_parameters: int | None = None
     peak_memory: int | None = None

@@ -37,7 +37,7 @@ from subgraft.evaluation.reporting.summary import (
     MetricSummary,
     SystemSummary,
     baseline_of,
-    mean_bill,
+    mean_cost,
     summarise,
     summarise_spelled,
 )
@@ -244,9 +244,9 @@ def _cost_cells(system: SystemSummary, baseline: SystemSummary, data: ReportData
         fixed(system.inference_ece, 3),
         text(*([speed] if isinstance(speed, str) else speed), *findings.busy_mark(system.name, data)),
         _against(millions(system.parameters), system.parameters, baseline.parameters),
-        duration(system.bill.upstream) if system.bill.upstream else MISSING,
-        duration(system.bill.generator) if system.bill.generator else MISSING,
-        duration(system.bill.finetuning),
+        duration(system.cost.upstream) if system.cost.upstream else MISSING,
+        duration(system.cost.generator) if system.cost.generator else MISSING,
+        duration(system.cost.finetuning),
     ]
 
 
@@ -313,4 +313,4 @@ def against_cells(comparison: Comparison | None, digits: int = 2) -> list[str]:
 def model_cost_cells(results: Sequence[SystemResult]) -> list[str]:
     """The parameters of a system's models, and the time to make one: upstream, generator, finetuning."""
     parameters = millions(round(fmean(result.parameters for result in results)))
-    return [parameters, *(duration(seconds) if seconds else MISSING for seconds in vars(mean_bill(results)).values())]
+    return [parameters, *(duration(seconds) if seconds else MISSING for seconds in vars(mean_cost(results)).values())]

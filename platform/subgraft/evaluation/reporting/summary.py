@@ -16,7 +16,7 @@ from subgraft.config.settings_base import MetricName
 from subgraft.evaluation.metrics.scores import check_parallel
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray, corpus_score
 from subgraft.evaluation.metrics.significance import Comparison, Interval, Scored, compare, estimate, holm
-from subgraft.evaluation.reporting.records import Bill, CurvePoint, ReportData, SystemResult
+from subgraft.evaluation.reporting.records import Cost, CurvePoint, ReportData, SystemResult
 
 # Statistics [sentences, counts] by system and seed.
 RunStatistics: TypeAlias = Mapping[tuple[str, int], FloatArray]
@@ -62,7 +62,7 @@ class SystemSummary:
     inference_ece: float | None
     sentences_per_second: float
     parameters: int
-    bill: Bill
+    cost: Cost
     family: str
     variant: str
     vocabulary_size: int | None
@@ -104,7 +104,7 @@ def _summarise_system(data: ReportData, name: str, metrics: Mapping[str, MetricS
         inference_ece=_mean_of_all([result.inference_ece for result in results]),
         sentences_per_second=fmean(result.sentences_per_second for result in results),
         parameters=results[0].parameters,
-        bill=mean_bill(results),
+        cost=mean_cost(results),
         family=results[0].family,
         variant=results[0].variant,
         vocabulary_size=results[0].vocabulary_size,
@@ -193,8 +193,8 @@ def compare_all(data: ReportData, metric: Scored, statistics: RunStatistics) -> 
     }
 
 
-def mean_bill(results: Sequence[SystemResult]) -> Bill:
-    return Bill(*(fmean(getattr(result.bill, field.name) for result in results) for field in fields(Bill)))
+def mean_cost(results: Sequence[SystemResult]) -> Cost:
+    return Cost(*(fmean(getattr(result.cost, field.name) for result in results) for field in fields(Cost)))
 
 
 def _mean_of_all(values: Sequence[float | None]) -> float | None:

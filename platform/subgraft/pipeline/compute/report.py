@@ -235,7 +235,7 @@ def _result(system: ReportedSystem, inputs: Inputs, form: Form) -> SystemResult:
         load=evaluation["speed"].get("load"),
         cores=evaluation["speed"].get("cores"),
         parameters=evaluation["parameters"],
-        bill=_bill(system, inputs),
+        cost=_cost(system, inputs),
         cut_outputs=evaluation["cut_outputs"],
         trained_parameters=summary.get("trained_parameters"),
         peak_memory=summary.get("peak_memory"),
@@ -261,9 +261,9 @@ def _sources(system: ReportedSystem, inputs: Inputs) -> Sources:
     return Sources(inputs[keys.evaluate], steps, directions, seen, system.zero_shot)
 
 
-def _bill(system: ReportedSystem, inputs: Inputs) -> records.Bill:
+def _cost(system: ReportedSystem, inputs: Inputs) -> records.Cost:
     keys = system.inputs
-    return records.Bill(
+    return records.Cost(
         upstream=_billed_seconds(inputs[keys.pretrained]) if keys.pretrained else 0.0,
         generator=sum(_billed_seconds(inputs[key]) for key in (*keys.new_rows, *keys.synthetic_data)),
         finetuning=sum(
