@@ -73,7 +73,7 @@ def taken(parameters: int, updates: int, every: int, place: Path, background: bo
     """Of so many updates with a checkpoint after `every` so many; background None: with none at all."""
     engine = PlainEngine(Stack(parameters), SETTINGS, torch.device("cpu"))
     batch = Rows(torch.randn(256, WIDTH, generator=torch.Generator().manual_seed(1)))
-    engine.dry_run(batch, ["loss"], 1)
+    engine.probe_memory(batch, ["loss"], 1)
     writer = CheckpointWriter(Checkpoints(place), engine, 1e9, bool(background))
     writer.reserve(engine.state(), {})
     seconds, waits = 0.0, []

@@ -175,7 +175,7 @@ def _experiment(name: str, place: str, device: str) -> list[Row]:
     from subgraft.orchestration.execution.worker import Job, perform
     from subgraft.orchestration.store.step import in_order
 
-    rows, plain, left_out = list[Row](), Trainer.dry_run, set[str]()
+    rows, plain, left_out = list[Row](), Trainer.probe_memory, set[str]()
     folder, current = Path(place), ""
 
     def compared(trainer: Trainer, batch: Any) -> None:
@@ -188,7 +188,7 @@ def _experiment(name: str, place: str, device: str) -> list[Row]:
         plain(trainer, batch)
 
     pipeline = Pipeline(load(folder / "config.yaml", Experiment, EXPERIMENTS[name]), folder)
-    with patch.object(Trainer, "dry_run", compared):
+    with patch.object(Trainer, "probe_memory", compared):
         for step in in_order([pipeline.report]):
             current = step.name
             if step.stage.stage_name in ("evaluate", "report") or any(
@@ -670,7 +670,7 @@ def copies(machine: Machine) -> Rows:
     yield {"what": "the same, not pinned", "seconds": plain}
     model = llama(machine, "135M")
     engine = PlainEngine(CausalLoss(model), _settings(1, 512, "bf16"), machine.device)
-    engine.dry_run(Blocks(1, 16, 500).batch(np.arange(1), 0).to(machine.device), ["loss"], times=1)
+    engine.probe_memory(Blocks(1, 16, 500).batch(np.arange(1), 0).to(machine.device), ["loss"], times=1)
     with tempfile.TemporaryDirectory() as folder:
         state = engine.state()
         writer = CheckpointWriter(Checkpoints(Path(folder)), engine, 60.0, background=True)

@@ -155,7 +155,7 @@ def main(task: str, kind: str, out: Path, stop: int, background: bool) -> None:
         preparation=preparation,
     )
     if task.endswith("rehearsed"):
-        trainer.dry_run(trainer.largest_batch())
+        trainer.probe_memory(trainer.largest_batch())
     take_step = engine.step
     moves = list[tuple[str, list[str]]]()
 
@@ -221,7 +221,7 @@ def _made(task: str) -> tuple[nn.Module, Mapping[str, float], Data]:
 
 def _measure(out: Path, engine: Engine, batch: Batch) -> None:
     """The bytes of everything but integers that lives once gradients are there, activations no longer."""
-    engine.dry_run(batch, ["loss"], times=1)
+    engine.probe_memory(batch, ["loss"], times=1)
     engine.accumulate(batch, {"loss": 1.0}, last=False)
     gc.collect()
     living = [each for each in gc.get_objects() if issubclass(type(each), torch.Tensor) and each.is_floating_point()]

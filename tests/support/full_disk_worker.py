@@ -44,7 +44,7 @@ class Halves:
     def step(self, learning_rate: float) -> None:
         raise NotImplementedError
 
-    def dry_run(self, batch: Batch, losses: Sequence[str], times: int) -> None:
+    def probe_memory(self, batch: Batch, losses: Sequence[str], times: int) -> None:
         raise NotImplementedError
 
     def load_state(self, tensors: Mapping[str, Tensor], steps: int) -> None:

@@ -104,7 +104,7 @@ def train(
         checkpoint_seconds=1e-9,
         hooks=Hooks(metrics=metrics),
     )
-    trainer.dry_run(trainer.largest_batch())
+    trainer.probe_memory(trainer.largest_batch())
     data.drawn.clear()
     trainer.run()
     return model, data.drawn

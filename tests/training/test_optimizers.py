@@ -87,11 +87,11 @@ def test_a_state_goes_on_in_another_engine_bit_for_bit(optimizer: OptimizerName)
 
 
 @pytest.mark.parametrize("optimizer", get_args(OptimizerName))
-def test_a_dry_run_changes_no_step(optimizer: OptimizerName) -> None:
+def test_a_memory_probe_changes_no_step(optimizer: OptimizerName) -> None:
     plain, rehearsed = Weights(), Weights()
     for module, dry in ((plain, False), (rehearsed, True)):
         engine = PlainEngine(module, settings(optimizer), torch.device("cpu"))
         if dry:
-            engine.dry_run(Slopes(GRADIENTS[0]), ["loss"], 2)
+            engine.probe_memory(Slopes(GRADIENTS[0]), ["loss"], 2)
         trained(engine, 0, 3)
     assert torch.equal(plain.weights, rehearsed.weights)

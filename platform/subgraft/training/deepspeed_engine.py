@@ -103,7 +103,7 @@ class DeepSpeedEngine:
             if users is not None and not users & self._used:
                 partition.grad = None
 
-    def dry_run(self, batch: Batch, losses: Sequence[str], times: int) -> None:
+    def probe_memory(self, batch: Batch, losses: Sequence[str], times: int) -> None:
         self._create_moments()
         for _ in range(times):
             # All weights are zero, so the gradients may stay in DeepSpeed's buffers.

@@ -56,7 +56,7 @@ class Engine(Protocol):
 
     def step(self, learning_rate: float) -> None: ...
 
-    def dry_run(self, batch: Batch, losses: Sequence[str], times: int) -> None:
+    def probe_memory(self, batch: Batch, losses: Sequence[str], times: int) -> None:
         """Allocate everything that a step needs: optimizer state, gradients and activations.
 
         It is called before the first step and does not change the result of the training.
@@ -184,7 +184,7 @@ class PlainEngine:
         groups = self._optimizer.param_groups
         return float(next(group["lr"] for group in groups if any(table is parameter for parameter in group["params"])))
 
-    def dry_run(self, batch: Batch, losses: Sequence[str], times: int) -> None:
+    def probe_memory(self, batch: Batch, losses: Sequence[str], times: int) -> None:
         for parameter in self._parameters.values():
             # This is the state that the optimizer would create in its first step.
             moments = {key: torch.zeros_like(parameter) for key in self._moments}

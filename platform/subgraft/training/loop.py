@@ -20,8 +20,8 @@ from subgraft.config.training import TrainingSettings
 from subgraft.data.text.batches import BatchFiles, cut_by_size, share_of_worker
 from subgraft.training.checkpoint import Checkpoint, Checkpoints
 from subgraft.training.checkpoint_writer import CheckpointWriter
-from subgraft.training.dry_run import most_demanding
 from subgraft.training.engine import Batch, Engine, add_up, read_values, sum_over_workers
+from subgraft.training.memory_probe import most_demanding
 from subgraft.training.optimizers import SCHEDULES, ScheduleLength, learning_rate
 from subgraft.training.progress import CurvePoint, Outcome, Preparation, Progress, Selection
 from subgraft.training.schedule import (
@@ -136,13 +136,13 @@ class Trainer:
         (share,) = share_of_worker([candidates[largest]], engine.rank, engine.world)
         return self._data.batch(share if len(share) else candidates[largest][:1], 0)
 
-    def dry_run(self, batch: Batch) -> None:
+    def probe_memory(self, batch: Batch) -> None:
         """Run one batch without an update, to test the memory. Neither weights nor random state change."""
         device = self._engine.device
         self._module.train()
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             accumulates = self._settings.micro_batch_size is not None or isinstance(self._plan, JointPlan)
-            self._engine.dry_run(batch.to(device), list(self._weights), times=2 if accumulates else 1)
+            self._engine.probe_memory(batch.to(device), list(self._weights), times=2 if accumulates else 1)
         state = self._engine.state()
         self._writer.reserve(state, self._parts(state))
 

@@ -23,9 +23,9 @@ from subgraft.modeling.sides import set_hidden_dropout
 from subgraft.training.auto_precision import describe_precision
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.context import Context, Json
-from subgraft.training.dry_run import explain_out_of_memory
 from subgraft.training.engine import Engine, PlainEngine, recompute_activations
 from subgraft.training.loop import Hooks, Trainer
+from subgraft.training.memory_probe import explain_out_of_memory
 from subgraft.training.objectives.compute.distributed import rank_and_world, sums_over_batches
 from subgraft.training.optimizers import SCHEDULES
 from subgraft.training.parameter_groups import ParameterRates
@@ -115,7 +115,7 @@ def fit(
     )
     batch = trainer.largest_batch()
     with explain_out_of_memory(group, settings, context.runtime, device(), batch.shape):
-        trainer.dry_run(batch)
+        trainer.probe_memory(batch)
     outcome = trainer.run()
     return replace(
         outcome,

@@ -86,7 +86,7 @@ def test_a_step_moves_the_head_of_its_task_and_no_other(tmp_path: Path, optimize
         before.update({name: {key: p.detach().clone() for key, p in head.items()} for name, head in now.items()})
 
     run = trainer(several, tmp_path / "checkpoints", Hooks(metrics=look))  # type: ignore[arg-type]
-    run.dry_run(run.largest_batch())
+    run.probe_memory(run.largest_batch())
     run.run()
     assert {task for task, _ in moved} == set(SIZES)
     assert all(changed == {task} for task, changed in moved)

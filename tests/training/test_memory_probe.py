@@ -16,9 +16,9 @@ from subgraft.base.errors import OperationalError, SubgraftError
 from subgraft.config.runtime import Runtime
 from subgraft.config.training import TrainingSettings
 from subgraft.training.checkpoint import Checkpoints
-from subgraft.training.dry_run import explain_out_of_memory, memory_saving_options, most_demanding
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Trainer
+from subgraft.training.memory_probe import explain_out_of_memory, memory_saving_options, most_demanding
 
 SETTINGS = TrainingSettings(epochs=2, batch_size=200, micro_batch_size=80, learning_rate=0.01, warmup_steps=4)
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -58,7 +58,7 @@ def test_a_dry_batch_changes_no_byte(tmp_path: Path) -> None:
         trainer, engine = _trainer(tmp_path / str(rehearsed))
         before = torch.get_rng_state()
         if rehearsed:
-            trainer.dry_run(trainer.largest_batch())
+            trainer.probe_memory(trainer.largest_batch())
         assert torch.equal(torch.get_rng_state(), before)
         trainer.run()
         states.append(engine.state())
