@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 import toys
 from subgraft import __version__
 from subgraft.config.corpora import Languages
-from subgraft.embeddings.initialisers.distilled_rows import DistilledRows, origin
+from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbeddings, origin
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
@@ -208,7 +208,7 @@ def test_distilled_rows_are_taken(marian: Path, tmp_path: Path, succeed: Succeed
     tokens = torch.tensor([token for entry, token in target.ids.items() if entry not in source.ids][:9])
     rows = torch.randn(len(tokens), 16, generator=torch.Generator().manual_seed(1))
     upstream = side(Bundle.load(marian).model, "decoder")
-    DistilledRows(target, tokens, rows, *origin(upstream, source)).save(tmp_path / "distilled" / "decoder")
+    LearnedEmbeddings(target, tokens, rows, *origin(upstream, source)).save(tmp_path / "distilled" / "decoder")
     arguments = ("--model", marian, "--vocab", "vocabulary", "--distilled", "distilled")
     succeed("transfer", *arguments, "--method", "token-distillation", "--out", "fitted")
     table = side(Bundle.load("fitted").model, "decoder").input.weight

@@ -13,7 +13,7 @@ from small_experiments import finish, tiny, written
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.training import TrainingSettings
-from subgraft.embeddings.initialisers.distilled_rows import DistilledRows
+from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbeddings
 from subgraft.embeddings.learned_rows.attention_influence_loss import AttentionInfluenceLoss
 from subgraft.embeddings.learned_rows.likelihood_matching_loss import (
     LikelihoodMatchingLoss,
@@ -173,7 +173,7 @@ def test_experiments_learn_rows_from_the_task_s_text(name: str, tmp_path: Path) 
     pipeline, store = finish(written(tmp_path, continued(name, methods)))
     for steps in pipeline.systems[1:]:
         assert steps.distilled is not None
-        rows = DistilledRows.load(store.path(steps.distilled) / "decoder")
+        rows = LearnedEmbeddings.load(store.path(steps.distilled) / "decoder")
         assert len(rows.tokens) > 5, steps.system.name
         record = store.find(steps.evaluate)
         assert record is not None and record.summary["bits_per_character"] > 0

@@ -14,7 +14,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.fields import Field
-from subgraft.embeddings.initialisers.distilled_rows import DistilledRows
+from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbeddings
 from subgraft.embeddings.methods.attention_influence import AttentionInfluenceSettings, AttentionInfluenceStage
 from subgraft.embeddings.methods.token_distillation import (
     DistillationStage,
@@ -89,7 +89,7 @@ def test_the_same_recipe_gives_the_same_bytes_and_a_killed_run_does_too(
 def test_the_summary_reports_learnt_tokens_and_distances(inputs: dict[str, Path], tmp_path: Path, method: str) -> None:
     summary, _ = distil(tmp_path, inputs, method=method)
     of_decoder = summary["decoder"]
-    distilled = DistilledRows.load(tmp_path / "out" / "decoder")
+    distilled = LearnedEmbeddings.load(tmp_path / "out" / "decoder")
     assert of_decoder["trained"] == len(distilled.tokens) == of_decoder["in_text"] < of_decoder["trainable"]
     assert of_decoder["steps"] == STEPS
     assert 0 < of_decoder["distance_after"] < of_decoder["distance_before"]
@@ -108,7 +108,7 @@ def test_a_transfer_takes_the_systems_and_gives_the_others_the_mean(
     vocabularies = {side: after.tokenizers[side] for side in BOTH}
     means = transplant(before.model, before.tokenizers, vocabularies, Method("mean")).model
     for side in BOTH:
-        distilled = DistilledRows.load(tmp_path / "out" / side)
+        distilled = LearnedEmbeddings.load(tmp_path / "out" / side)
         row, mean = side_of(after.model, side).input.weight, side_of(means, side).input.weight
         assert torch.equal(row[distilled.tokens], distilled.rows)
         assert not torch.equal(mean[distilled.tokens], distilled.rows)
@@ -126,7 +126,7 @@ def test_a_text_without_any_new_token_leaves_the_means(inputs: dict[str, Path], 
     summary, steps = distil(tmp_path, {**inputs, "vocabulary/decoder": tmp_path / "own"})
     assert steps == []
     assert summary["decoder"] == {"steps": 0, "trainable": 0, "in_text": 0, "trained": 0, "sentences": 0}
-    assert len(DistilledRows.load(tmp_path / "out" / "decoder").tokens) == 0
+    assert len(LearnedEmbeddings.load(tmp_path / "out" / "decoder").tokens) == 0
 
 
 def test_a_layer_that_the_model_does_not_have_is_refused(inputs: dict[str, Path], tmp_path: Path) -> None:

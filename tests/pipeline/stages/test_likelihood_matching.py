@@ -19,7 +19,7 @@ from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.fields import pair_fields
 from subgraft.embeddings.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
-from subgraft.embeddings.initialisers.distilled_rows import DistilledRows
+from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbeddings
 from subgraft.embeddings.learned_rows.likelihood_matching import match_likelihood
 from subgraft.embeddings.methods.likelihood_matching import LikelihoodMatchingSettings, LikelihoodMatchingStage
 from subgraft.embeddings.methods.method import StartName
@@ -109,7 +109,7 @@ def test_the_same_recipe_gives_the_same_bytes_and_a_killed_run_does_too(
 
 def test_the_summary_reports_learnt_tokens_and_divergences(inputs: dict[str, Path], tmp_path: Path) -> None:
     summary, _ = learn(tmp_path, inputs)
-    distilled = DistilledRows.load(tmp_path / "out" / "decoder")
+    distilled = LearnedEmbeddings.load(tmp_path / "out" / "decoder")
     assert summary["trainable"] == len(distilled.tokens) > summary["in_text"] > 0
     assert summary["steps"] == STEPS and summary["spans"] > summary["sentences"] > 0 == summary["unknown_spans"]
     assert 0 < summary["divergence_after"] < summary["divergence_before"]
@@ -123,7 +123,7 @@ def test_a_transfer_takes_the_systems_of_all_tables(inputs: dict[str, Path], tmp
     directories = {name: path for name, path in inputs.items() if name != "corpus"} | {"distilled": tmp_path / "out"}
     summary: Any = transfer.run_transfer(made, directories, tmp_path / "model", NOWHERE)
     distilled, decoder = (
-        DistilledRows.load(tmp_path / "out" / "decoder"),
+        LearnedEmbeddings.load(tmp_path / "out" / "decoder"),
         side_of(Bundle.load(tmp_path / "model").model, "decoder"),
     )
     assert torch.equal(decoder.input.weight[distilled.tokens], distilled.rows)
@@ -154,7 +154,7 @@ def test_training_may_begin_with_another_initialiser_s_rows(
         update={"training": tiny.training.model_copy(update={"learning_rate": 1e-9, "max_steps": 1})}
     )
     learn(tmp_path / start, directories, tiny)
-    distilled, bundle = DistilledRows.load(tmp_path / start / "out" / "decoder"), Bundle.load(inputs["model"])
+    distilled, bundle = LearnedEmbeddings.load(tmp_path / start / "out" / "decoder"), Bundle.load(inputs["model"])
     target: dict[SideName, Tokenizer] = {"decoder": new_vocabulary(bundle.model.config.model_type, "decoder")}
     model = transplant(bundle.model, bundle.tokenizers, target, Method(start, generator)).model
     torch.testing.assert_close(distilled.rows, side_of(model, "decoder").input.weight[distilled.tokens].detach())
@@ -204,7 +204,7 @@ def test_a_text_without_any_new_token_leaves_nothing_to_learn(inputs: dict[str, 
     assert steps == []
     nothing = {"steps": 0, "trainable": 0, "in_text": 0, "sentences": 0, "spans": 0, "unknown_spans": 0}
     assert summary == nothing
-    assert len(DistilledRows.load(tmp_path / "out" / "decoder").tokens) == 0
+    assert len(LearnedEmbeddings.load(tmp_path / "out" / "decoder").tokens) == 0
 
 
 def test_made_pairs_are_read_for_what_the_pairs_lack(inputs: dict[str, Path], tmp_path: Path) -> None:

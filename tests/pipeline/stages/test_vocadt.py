@@ -12,7 +12,7 @@ from new_vocabularies import LANGUAGES, stage_inputs
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
-from subgraft.embeddings.initialisers.distilled_rows import DistilledRows
+from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbeddings
 from subgraft.embeddings.learned_rows.vocadt import run
 from subgraft.embeddings.methods.vocadt import VocadtStage
 from subgraft.embeddings.transplanting.transplant import Method, transplant
@@ -87,7 +87,7 @@ def test_the_same_recipe_gives_the_same_bytes_and_a_killed_run_does_too(
 
 def test_the_summary_reports_learnt_tokens_and_losses(inputs: dict[str, Path], tmp_path: Path) -> None:
     summary, _ = learn(tmp_path / "all", inputs)
-    sizes = {side: len(DistilledRows.load(tmp_path / "all" / "out" / side).tokens) for side in BOTH}
+    sizes = {side: len(LearnedEmbeddings.load(tmp_path / "all" / "out" / side).tokens) for side in BOTH}
     assert summary["trainable"] == sizes and min(sizes.values()) > 20
     assert summary["steps"] == STEPS and summary["pairs"] == 40
     assert 0 < summary["loss_best"] < summary["loss_before"]
@@ -105,7 +105,7 @@ def test_a_transfer_merges_the_rows_into_all_tables(inputs: dict[str, Path], tmp
     means = transplant(before.model, before.tokenizers, vocabularies, Method("mean")).model
     for name in BOTH:
         distilled, made, mean = (
-            DistilledRows.load(tmp_path / "out" / name),
+            LearnedEmbeddings.load(tmp_path / "out" / name),
             side_of(after.model, name),
             side_of(means, name),
         )
@@ -145,4 +145,4 @@ def test_a_vocabulary_without_new_tokens_leaves_nothing_to_learn(inputs: dict[st
     Bundle.load(inputs["model"]).decoder.save(tmp_path / "own")
     summary, steps = learn(tmp_path, {**inputs, "vocabulary/decoder": tmp_path / "own"}, recipe(("decoder",)))
     assert steps == [] and summary == {"steps": 0, "trainable": {"decoder": 0}}
-    assert len(DistilledRows.load(tmp_path / "out" / "decoder").tokens) == 0
+    assert len(LearnedEmbeddings.load(tmp_path / "out" / "decoder").tokens) == 0

@@ -1,4 +1,4 @@
-"""PretrainedModel, Corpus and Vocabularies → DistilledRows: new tokens' rows, learnt from the task's text.
+"""PretrainedModel, Corpus and Vocabularies → LearnedEmbeddings: new tokens' rows, learnt from the task's text.
 
 By Token Distillation or attention influence: both compare the frozen model's passes over two segmentations of a text.
 """
@@ -14,7 +14,7 @@ from torch import nn
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.corpus import Corpus
-from subgraft.embeddings.initialisers.distilled_rows import DistilledRows, origin
+from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbeddings, origin
 from subgraft.embeddings.learned_rows.attention_influence_loss import AttentionInfluenceLoss
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationPairs
 from subgraft.embeddings.learned_rows.student_embeddings import StudentTable
@@ -109,7 +109,7 @@ class _Student:
             summary = fit_rows(module, data, held_out, stage, out, context, group=group, part=name, **measures)
         tokens, rows = module.embeddings.trained()
         if is_writer():
-            DistilledRows(self.target, tokens, rows, *self.origin, self.compared.method.name).save(out / name)
+            LearnedEmbeddings(self.target, tokens, rows, *self.origin, self.compared.method.name).save(out / name)
         counts: dict[str, Json] = {"trainable": len(self.start.tokens), "in_text": len(data.tokens)}
         return summary | counts | {"trained": len(tokens), "sentences": len(data)}
 

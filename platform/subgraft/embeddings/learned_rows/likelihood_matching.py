@@ -1,4 +1,4 @@
-"""PretrainedModel, Corpus and Vocabulary → DistilledRows: rows of a decoder's new tokens, by likelihood matching.
+"""PretrainedModel, Corpus and Vocabulary → LearnedEmbeddings: rows of a decoder's new tokens, by likelihood matching.
 
 On references, or on the model's own translations.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from subgraft.config.settings_base import SideName, Split
 from subgraft.data.text.corpus import Corpus
-from subgraft.embeddings.initialisers.distilled_rows import DistilledRows, origin
+from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbeddings, origin
 from subgraft.embeddings.learned_rows.distillation import Pairs, fit_rows
 from subgraft.embeddings.learned_rows.likelihood_matching_loss import LikelihoodMatchingLoss, SpanPairs, StudentTables
 from subgraft.embeddings.methods.likelihood_matching import LikelihoodMatchingStage
@@ -48,7 +48,7 @@ def match_likelihood(stage: LikelihoodMatchingStage, inputs: Inputs, out: Path, 
         trained = fit_rows(module, data, held_out, stage, out, context, group=training, part=MATCHED_SIDE, **measures)
     tokens, rows = module.trained()
     if is_writer():
-        learnt = DistilledRows(target, tokens, rows.pop("input"), *row_origin, "likelihood-matching", rows)
+        learnt = LearnedEmbeddings(target, tokens, rows.pop("input"), *row_origin, "likelihood-matching", rows)
         learnt.save(out / MATCHED_SIDE)
     spans, unknown = data.spans
     counts: dict[str, Json] = {"trainable": len(tokens), "in_text": len(data.tokens), "sentences": len(data)}

@@ -1,4 +1,4 @@
-"""PretrainedModel, Corpus and Vocabularies → DistilledRows: new tokens' rows, as combinations of old rows."""
+"""PretrainedModel, Corpus and Vocabularies → LearnedEmbeddings: new tokens' rows, as combinations of old rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.corpus import Corpus
-from subgraft.embeddings.initialisers.distilled_rows import DistilledRows, origin
+from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbeddings, origin
 from subgraft.embeddings.learned_rows.vocadt_loss import VocadtLoss
 from subgraft.embeddings.methods.vocadt import VOCADT, VocadtStage
 from subgraft.modeling.bundle import Bundle
@@ -93,4 +93,4 @@ def _save(module: VocadtLoss, name: SideName, target: Tokenizer, row_origin: tup
     rows = adapter.rows()
     if name == "decoder":
         others = {part: table for part, table in rows.items() if part != "input"}
-    DistilledRows(target, adapter.tokens.cpu(), rows["input"], *row_origin, VOCADT.name, others).save(out)
+    LearnedEmbeddings(target, adapter.tokens.cpu(), rows["input"], *row_origin, VOCADT.name, others).save(out)

@@ -152,6 +152,6 @@ class MethodSpec:
         """The rows of new tokens. Raises UserError if an input is missing, or is another model's."""
         if self.rows is not None:
             return self.rows(request)
-        from subgraft.embeddings.initialisers.distilled_rows import take_distilled
+        from subgraft.embeddings.initialisers.learned_embeddings import take_distilled
 
         return take_distilled(request, self.name)

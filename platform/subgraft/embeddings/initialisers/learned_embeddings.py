@@ -25,8 +25,8 @@ _FIRST_METHOD = "token-distillation"  # the default, which records do not contai
 
 
 @dataclass(frozen=True)
-class DistilledRows:
-    """One side's learned rows. Their directory includes the new vocabulary.
+class LearnedEmbeddings:
+    """Learned embeddings of one side. Their directory includes the new vocabulary.
 
     Attributes:
         tokenizer: the new vocabulary.
@@ -53,7 +53,7 @@ class DistilledRows:
         save_token_tensors(directory, _NAME, self.tokenizer, tensors, record)
 
     @classmethod
-    def load(cls, directory: Path) -> DistilledRows:
+    def load(cls, directory: Path) -> LearnedEmbeddings:
         """Load rows from a directory. Raises UserError if there are none that this version can read."""
         tokenizer, tensors, record = load_token_tensors(directory, _NAME, "distilled rows", _HINT)
         tokens, rows, method = tensors.pop("tokens"), tensors.pop("rows"), record.get("method", _FIRST_METHOD)
@@ -77,7 +77,7 @@ def take_distilled(request: InitialiserInputs, method: str = _FIRST_METHOD) -> N
     """
     if request.distilled is None:
         raise UserError("this method needs distilled rows of the new vocabulary", hint=_HINT)
-    distilled = DistilledRows.load(request.distilled)
+    distilled = LearnedEmbeddings.load(request.distilled)
     distilled.check(request.side, request.source, request.entries, method, str(request.distilled))
     row_of = {token: i for i, token in enumerate(distilled.tokens.tolist())}
     rows_of_entries = [row_of.get(distilled.tokenizer.ids[entry]) for entry in request.entries]

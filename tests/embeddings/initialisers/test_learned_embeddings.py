@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from subgraft.base.errors import UserError
-from subgraft.embeddings.initialisers.distilled_rows import DistilledRows, origin, take_distilled
+from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbeddings, origin, take_distilled
 from subgraft.embeddings.methods.registry import METHODS
 from subgraft.modeling.sides import Side
 from subgraft.subwords.vocabulary.entry import Entry
@@ -22,11 +22,11 @@ def upstream() -> Side:
     return untied_decoder()
 
 
-def distilled(upstream: Side, directory: Path) -> DistilledRows:
+def distilled(upstream: Side, directory: Path) -> LearnedEmbeddings:
     """Rows of every second unseen token."""
     tokens = torch.tensor([fitted_tokenizer().ids[entry] for entry in unseen()[::2]])
     rows = torch.randn(len(tokens), 16, generator=torch.Generator().manual_seed(4))
-    made = DistilledRows(fitted_tokenizer(), tokens, rows, *origin(upstream, multilingual_tokenizer()))
+    made = LearnedEmbeddings(fitted_tokenizer(), tokens, rows, *origin(upstream, multilingual_tokenizer()))
     made.save(directory)
     return made
 
