@@ -246,7 +246,7 @@ def print_curves(vocabulary: int, width: int, tokens: int, steps: int) -> None:
         model = family_named("bert").build(BertSettings(**sizes), tokenizer, tokenizer, seed=1)
         evaluate = held_out_mean(StackLoss(model), held_out, settings, "loss")
         sizes_met: list[float] = []
-        preparation = None if sampling is None else target_sampling(sampling, model, 1)
+        callback = None if sampling is None else target_sampling(sampling, model, 1)
         module = SampledLoss(StackLoss(model))
 
         def metrics(step: int, values: Mapping[str, float], met: list[float] = sizes_met) -> None:
@@ -266,7 +266,7 @@ def print_curves(vocabulary: int, width: int, tokens: int, steps: int) -> None:
                 seed=1,
                 checkpoint_seconds=1e9,
                 hooks=hooks,
-                preparation=preparation,
+                callback=callback,
             ).run()
         size = statistics.mean(sizes_met) if sizes_met else len(tokenizer)
         curve = "  ".join(f"{point.step}: {point.values['loss']:.3f}" for point in outcome.curve)

@@ -233,7 +233,7 @@ def train(tokenizer: Tokenizer, texts: Texts, design: Design, seed: int) -> tupl
     module = SampledLoss(Seq2SeqLoss(bundle.model))
     with tempfile.TemporaryDirectory() as place:
         sampling = target_sampling(settings.target_sampling, bundle.model, seed)
-        plain_trainer(module, data, settings, Path(place), seed=seed, preparation=sampling).run()
+        plain_trainer(module, data, settings, Path(place), seed=seed, callback=sampling).run()
     return bundle, data.targets
 
 

@@ -261,7 +261,7 @@ def run(name: str, way: Way, tokenizer: Tokenizer, texts: Texts, seed: int, args
         evaluate=lambda: dev.bits(Seq2SeqLoss(model)),
         marks=[args.seconds * part / 8 for part in range(1, 9)],
         unit="seconds",
-        preparation=watched,
+        callback=watched,
     )
     never = None if watched is None else ~watched.seen
     return Run(

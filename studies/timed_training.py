@@ -19,7 +19,7 @@ from subgraft.config.training import TrainingSettings
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Hooks, Trainer
-from subgraft.training.progress import Preparation
+from subgraft.training.progress import BatchCallback
 from subgraft.training.schedule import Data
 
 Unit = Literal["updates", "seconds"]
@@ -71,7 +71,7 @@ def plain_trainer(
     *,
     seed: int,
     hooks: Hooks | None = None,
-    preparation: Preparation | None = None,
+    callback: BatchCallback | None = None,
 ) -> Trainer:
     """Of a module whose loss is called `loss`, on this CPU."""
     return Trainer(
@@ -84,7 +84,7 @@ def plain_trainer(
         seed=seed,
         checkpoint_seconds=NEVER,
         hooks=hooks,
-        preparation=preparation,
+        callback=callback,
     )
 
 
@@ -97,16 +97,16 @@ def trained(
     evaluate: Callable[[], float],
     marks: Sequence[float],
     unit: Unit,
-    preparation: Preparation | None = None,
+    callback: BatchCallback | None = None,
 ) -> list[Point]:
     """Train a module whose loss is called `loss`; a point for each mark, which go up.
 
-    The settings must allow for more updates than the marks ask for. Time that a preparation takes counts.
+    The settings must allow for more updates than the marks ask for. Time that a callback takes counts.
     """
     clock = _Clock(module, evaluate, marks, unit)
     with tempfile.TemporaryDirectory() as place:
         hooks = Hooks(before_update=clock.before_update)
-        trainer = plain_trainer(module, data, settings, Path(place), seed=seed, hooks=hooks, preparation=preparation)
+        trainer = plain_trainer(module, data, settings, Path(place), seed=seed, hooks=hooks, callback=callback)
         try:
             trainer.run()
         except _EndedError:

@@ -114,9 +114,9 @@ def main(task: str, kind: str, out: Path, stop: int, background: bool) -> None:
     if task == "sampled":
         settings = settings.model_copy(update={"micro_batch_size": None})
     module, weights, data = _made(task)
-    preparation: Any = _Written(module) if isinstance(module, SampledLoss) else None
+    callback: Any = _Written(module) if isinstance(module, SampledLoss) else None
     if isinstance(data, StreamedData | Remembered):
-        preparation = data.memory
+        callback = data.memory
     tables: Sequence[Tensor] = ()
     if task.startswith("tasks"):
         settings = settings.model_copy(update={"batch_size": 200, "micro_batch_size": 120})
@@ -152,7 +152,7 @@ def main(task: str, kind: str, out: Path, stop: int, background: bool) -> None:
         checkpoint_seconds=1e-9,
         background=background,
         hooks=hooks,
-        preparation=preparation,
+        callback=callback,
     )
     if task.endswith("rehearsed"):
         trainer.probe_memory(trainer.largest_batch())
@@ -172,8 +172,8 @@ def main(task: str, kind: str, out: Path, stop: int, background: bool) -> None:
 
     engine.step = step_or_die  # type: ignore[method-assign]
     trainer.run()
-    if isinstance(preparation, _Written):
-        (out / f"candidates-{engine.rank}-{stop}.json").write_text(json.dumps(preparation.candidates))
+    if isinstance(callback, _Written):
+        (out / f"candidates-{engine.rank}-{stop}.json").write_text(json.dumps(callback.candidates))
     if moves:
         (out / f"moved-{engine.rank}.json").write_text(json.dumps(moves))
     if isinstance(data, _Counted):

@@ -13,7 +13,7 @@ from subgraft.config.training import PretrainSettings
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Hooks, Trainer
-from subgraft.training.progress import Preparation
+from subgraft.training.progress import BatchCallback
 from subgraft.training.schedule import Data
 from watched import KilledError
 
@@ -23,7 +23,7 @@ def trained_weights(
     module: Any,
     data: Data,
     settings: PretrainSettings,
-    preparation: Preparation | None,
+    callback: BatchCallback | None,
     die_at: int | None = None,
     watch: Callable[[Mapping[str, float]], None] = lambda values: None,
 ) -> dict[str, Tensor]:
@@ -47,6 +47,6 @@ def trained_weights(
         seed=3,
         checkpoint_seconds=1e-9,
         hooks=Hooks(metrics=metrics),
-        preparation=preparation,
+        callback=callback,
     ).run()
     return {name: each.clone() for name, each in module.state_dict().items()}

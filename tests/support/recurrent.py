@@ -18,7 +18,7 @@ from subgraft.training.objectives.causal import CausalSettings
 from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture, objectives_of
 from subgraft.training.objectives.masked import MaskedSettings
-from subgraft.training.progress import Preparation
+from subgraft.training.progress import BatchCallback
 from subgraft.training.stream_memory import memory_of
 from toys import cased_tokenizer
 
@@ -65,7 +65,7 @@ def recurrent(corpus: Corpus, kind: str, model: Any = None, **training: Any) -> 
 class Remembered(Mixture):
     """A mixture with the memories of its objectives."""
 
-    memory: Preparation
+    memory: BatchCallback
 
 
 def recurrent_mixture(corpus: Corpus, dropout: float = 0.0) -> tuple[MixedLoss, Remembered]:

@@ -23,7 +23,7 @@ from subgraft.training.checkpoint_writer import CheckpointWriter
 from subgraft.training.engine import Batch, Engine, add_up, read_values, sum_over_workers
 from subgraft.training.memory_probe import most_demanding
 from subgraft.training.optimizers import SCHEDULES, ScheduleLength, learning_rate
-from subgraft.training.progress import CurvePoint, Outcome, Preparation, Progress, Selection
+from subgraft.training.progress import BatchCallback, CurvePoint, Outcome, Progress, Selection
 from subgraft.training.schedule import (
     Data,
     JointPlan,
@@ -45,7 +45,7 @@ MAX_CURVE_POINTS = 10_000
 # The unit of progress.
 STEPS = "steps"
 # Prefixes of tensors' names in a checkpoint.
-_BEST, _PREPARATION = "best.", "preparation."
+_BEST, _CALLBACK = "best.", "preparation."
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Trainer:
         background: bool = False,
         hooks: Hooks | None = None,
         width: int = 0,
-        preparation: Preparation | None = None,
+        callback: BatchCallback | None = None,
         batch_files: BatchFiles | None = None,
         schedule_by_source: bool = False,
     ) -> None:
@@ -102,7 +102,7 @@ class Trainer:
             background: whether checkpoints are written in a thread while training continues.
             hooks: the callbacks.
             width: the width of the model's hidden states, if the schedule needs it.
-            preparation: rewrites batches before they are computed, for example to sample targets.
+            callback: rewrites batches before they are computed, for example to sample targets.
             batch_files: stores the batches of large data sets on disk, shared by the workers.
             schedule_by_source: whether the learning rate of a batch in a mixture depends on the number of updates on
                 the batch's own source.
@@ -119,7 +119,7 @@ class Trainer:
         self._hooks = hooks or Hooks()
         self._plan = data_plan(data, settings, seed, batch_files)
         self._width = width
-        self._preparation = preparation
+        self._callback = callback
         self._schedule_by_source = schedule_by_source
         self._rate = 0.0
         self._next_built: list[tuple[Batch, bool]] | None = None
@@ -194,8 +194,8 @@ class Trainer:
         local_counts = [batch.counts if is_share else {} for batch, is_share in built]
         counts = sum_over_workers(add_up(local_counts), names, engine)
         scale = {name: weight / max(counts.get(name, 0), 1) for name, weight in self._weights.items()}
-        if self._preparation is not None:
-            batches = list(self._preparation.prepare(batches, self._progress.step, engine))
+        if self._callback is not None:
+            batches = list(self._callback.prepare(batches, self._progress.step, engine))
         local_sums = self._accumulate(batches, has_share, scale)
         self._rate = learning_rate(settings, self._schedule_step(indices), self._schedule_length)
         engine.step(self._rate)
@@ -251,13 +251,13 @@ class Trainer:
         return updates[source]
 
     def _look_ahead(self) -> None:
-        """Show the upcoming batches to the preparation, every `preparation.every` steps."""
-        preparation, progress = self._preparation, self._progress
-        if preparation is None or preparation.every is None or progress.step % preparation.every:
+        """Show the upcoming batches to the callback, every `callback.every` steps."""
+        callback, progress = self._callback, self._progress
+        if callback is None or callback.every is None or progress.step % callback.every:
             return
         position = (progress.epoch, progress.position)
-        upcoming = upcoming_batches(self._plan, self._settings, position, progress.step, preparation.every)
-        preparation.look_ahead(self._local_batches(upcoming), self._engine)
+        upcoming = upcoming_batches(self._plan, self._settings, position, progress.step, callback.every)
+        callback.look_ahead(self._local_batches(upcoming), self._engine)
 
     def _local_batches(self, batches: Iterator[tuple[np.ndarray, int]]) -> Iterator[Batch]:
         """This worker's shares of global batches, without empty ones."""
@@ -304,7 +304,7 @@ class Trainer:
         self._hooks.progress(step, total, STEPS, now)
         if step % -(-total // MAX_CURVE_POINTS) and step != total:
             return
-        prepared = {} if self._preparation is None else self._preparation.measured()
+        prepared = {} if self._callback is None else self._callback.measured()
         self._hooks.metrics(
             step, {**{f"train_{name}": v for name, v in means.items()}, "learning_rate": self._rate, **prepared}
         )
@@ -342,10 +342,10 @@ class Trainer:
     def _save(self, force: bool) -> None:
         if not self._writer.due(force):
             return
-        prepared = {} if self._preparation is None else self._preparation.state()
+        prepared = {} if self._callback is None else self._callback.state()
         tensors, best = self._engine.state(), _with_prefix(_BEST, self._best)
         parts = self._parts((*tensors, *best))
-        tensors |= _with_prefix(_PREPARATION, prepared)
+        tensors |= _with_prefix(_CALLBACK, prepared)
         self._writer.write(self._progress.step, tensors, best, parts, asdict(self._progress))
 
     def _parts(self, names: Iterable[str]) -> dict[str, TensorSlice]:
@@ -359,8 +359,8 @@ class Trainer:
         tensors = checkpoint.tensors
         best = PrefixedTensors(tensors, _BEST)
         self._best = {name: self._local_part(name, best[name]) for name in best}
-        if self._preparation is not None:
-            self._preparation.load_state(dict(PrefixedTensors(tensors, _PREPARATION)))
+        if self._callback is not None:
+            self._callback.load_state(dict(PrefixedTensors(tensors, _CALLBACK)))
         self._engine.load_state(tensors, checkpoint.step)
         self._progress = Progress.from_state(checkpoint.state | {"step": checkpoint.step})
 

@@ -147,7 +147,7 @@ def selected_weights(finetuned: Path, select: SelectName | None = None) -> Selec
     return SelectedWeights(best["step"], SCORES[score], values[score], values.get("bleu"), bits)
 
 
-class Preparation(Protocol):
+class BatchCallback(Protocol):
     """A hook that looks ahead and rewrites batches before they are computed, for example to sample their targets.
 
     All workers call it at the same steps, with their shares of the same batches. Checkpoints include its state.

@@ -29,7 +29,7 @@ from subgraft.training.memory_probe import explain_out_of_memory
 from subgraft.training.objectives.compute.distributed import rank_and_world, sums_over_batches
 from subgraft.training.optimizers import SCHEDULES
 from subgraft.training.parameter_groups import ParameterRates
-from subgraft.training.progress import CURVE, Outcome, Preparation, Selection
+from subgraft.training.progress import CURVE, BatchCallback, Outcome, Selection
 from subgraft.training.rare_rows import RowUpdates
 from subgraft.training.schedule import Data, batch_plan
 
@@ -57,7 +57,7 @@ def fit(
     steps_before: int = 0,
     tables: Collection[Tensor] = (),
     row_updates: Sequence[RowUpdates] = (),
-    preparation: Preparation | None = None,
+    callback: BatchCallback | None = None,
     save: Callable[[int], None] | None = None,
 ) -> Outcome:
     """Train `module` in this step's work directory, starting from its last checkpoint if there is one.
@@ -76,7 +76,7 @@ def fit(
         steps_before: The number of steps of an earlier training whose curve this one continues.
         tables: The parameters that have `embedding_learning_rate`.
         row_updates: The rows whose updates are regularised.
-        preparation: A hook that rewrites batches.
+        callback: A hook that rewrites batches.
         save: Saves the model at a step; it is called every `save_every` steps.
 
     Raises:
@@ -109,7 +109,7 @@ def fit(
             context.progress if part == WHOLE else partial(_report_part, context, part),
         ),
         width=_width(module) if SCHEDULES[settings.schedule].needs_width else 0,
-        preparation=preparation,
+        callback=callback,
         batch_files=BatchFiles(context.work / "batches"),
         schedule_by_source=isinstance(settings, PretrainSettings) and settings.schedule_per_objective,
     )

@@ -21,7 +21,7 @@ from subgraft.training.streams import NO_BLOCK, NO_POSITION, StreamedData, Strea
 if TYPE_CHECKING:
     from subgraft.training.engine import Batch, Engine
     from subgraft.training.objectives.compute.interface import Objective, ObjectiveInputs
-    from subgraft.training.progress import Preparation
+    from subgraft.training.progress import BatchCallback
 
 
 def require_fitting_memory(tokens: int, lengths: np.ndarray, first_blocks: np.ndarray) -> None:
@@ -90,8 +90,8 @@ class StreamRows(NamedTuple):
 class StreamMemory:
     """The last `tokens` states of each stream's document, for every layer.
 
-    It is a `Preparation`: between updates, the workers exchange the states that they computed. Each stream has at most
-    one block in a batch.
+    It is a `BatchCallback`: between updates, the workers exchange the states that they computed. Each stream has at
+    most one block in a batch.
     """
 
     every: int | None = None
@@ -200,7 +200,7 @@ class Memories:
 
     every: int | None = None
 
-    def __init__(self, memories: Mapping[str, Preparation]) -> None:
+    def __init__(self, memories: Mapping[str, BatchCallback]) -> None:
         self._memories = memories
 
     def look_ahead(self, batches: Iterable[Batch], engine: Engine) -> None:
@@ -230,7 +230,7 @@ class Memories:
             )
 
 
-def memory_of(data: Mapping[str, object]) -> Preparation | None:
+def memory_of(data: Mapping[str, object]) -> BatchCallback | None:
     """The memory of a training on these objectives, by kind; None if none of them has one."""
     memories = {kind: each.memory for kind, each in data.items() if isinstance(each, StreamedData)}
     return Memories(memories) if len(memories) > 1 else next(iter(memories.values()), None)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 if TYPE_CHECKING:
-    from subgraft.training.progress import Preparation
+    from subgraft.training.progress import BatchCallback
 
 # These stand for the missing block before the first one of a document, and for a missing position.
 NO_BLOCK = NO_POSITION = -1
@@ -108,4 +108,4 @@ class StreamedData(Protocol):
     def plan(self) -> StreamPlan: ...
 
     @property
-    def memory(self) -> Preparation: ...
+    def memory(self) -> BatchCallback: ...

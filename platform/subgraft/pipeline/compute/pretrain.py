@@ -67,7 +67,7 @@ def run(stage: PretrainStage, inputs: Inputs, out: Path, context: Context) -> Su
         seed=stage.seed,
         evaluate=evaluate,
         select=_selection(stage.training.select, dev_objective),
-        preparation=sampling or memory_of(text.of_loss),
+        callback=sampling or memory_of(text.of_loss),
         save=partial(_save_step, bundle, context.work / SAVED_STEPS),
     )
     if is_writer():

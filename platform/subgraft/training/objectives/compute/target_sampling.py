@@ -95,7 +95,7 @@ class SampledLoss(ObjectiveLoss):
 
 
 class TargetSampling(ABC):
-    """Selects the candidates of a training's batches; a `Preparation` of `training.progress`."""
+    """Selects the candidates of a training's batches; a `BatchCallback` of `training.progress`."""
 
     every: int | None = None
 
