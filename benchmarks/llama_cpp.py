@@ -1,17 +1,18 @@
 # mypy: allow-untyped-calls
 """Characters a second of language models in transformers and in llama.cpp, with one vocabulary and another.
 
-    python benchmarks/llama_cpp.py MODEL… --text FILE [--type q8_0] [--prompts 8] [--tokens 32] [--rounds 3]
+    python benchmarks/llama_cpp.py MODEL… --text FILE [--types f32 q8_0] [--prompts 8] [--tokens 32] [--rounds 3]
 
 Each MODEL, a directory, is exported to GGUF and continues the first words of lines of FILE on one thread. Models write
 different texts, so a token counts as many characters as one has in FILE. Engines and models take turns in every round;
 times are the processor's, which other work on the machine changes least, and ratios are to the first model in
-transformers, in fp32.
+transformers, in fp32. The load of the machine is printed before and after.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import tempfile
 import time
@@ -24,7 +25,8 @@ from rich.table import Table
 
 from subgraft.base.terminal import Terminal
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.exporting.gguf import FILE, WEIGHT_TYPES, export_gguf
+from subgraft.modeling.exporting.gguf import WEIGHT_TYPES, export_gguf
+from subgraft.modeling.gguf_files import FILE
 from subgraft.modeling.inference.llama_cpp import LlamaCpp
 
 LINES, PROMPT, POSITIONS = 1000, 120, 512
@@ -50,7 +52,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--text", type=Path, required=True)
-    parser.add_argument("--type", choices=WEIGHT_TYPES, default="f32")
+    parser.add_argument("--types", nargs="+", choices=WEIGHT_TYPES, default=["f32", "q8_0"])
     parser.add_argument("--prompts", type=int, default=8)
     parser.add_argument("--tokens", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=3)
@@ -62,26 +64,28 @@ def main() -> None:
     characters: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         for i, model in enumerate(settings.models):
-            out = Path(folder) / str(i)
-            out.mkdir()
-            export_gguf(model, out, settings.type)
             bundle, name = Bundle.load(model), model.name
             bundle.model.float()
-            running = LlamaCpp(out / FILE, positions=POSITIONS, threads=1)
             cut, start = bundle.decoder.encode_batch(lines), bundle.sequence_format(None).start
             characters[name] = sum(map(len, lines)) / sum(map(len, cut))
             begun = [bundle.decoder.encode(line[:PROMPT]) for line in lines[: settings.prompts]]
             prompts[name] = [[start, *ids] for ids in begun]
             engines[name, "transformers, f32"] = in_transformers(bundle, settings.tokens)
-            engines[name, f"llama.cpp, {settings.type}"] = lambda ids, engine=running: len(  # type: ignore[misc]
-                engine.continued(ids, settings.tokens, past_ends=True)
-            )
-        speeds = defaultdict(list)
+            for kind in settings.types:
+                out = Path(folder) / f"{i}-{kind}"
+                out.mkdir()
+                export_gguf(model, out, kind)
+                running = LlamaCpp(out / FILE, positions=POSITIONS, threads=1)
+                engines[name, f"llama.cpp, {kind}"] = lambda ids, engine=running: len(  # type: ignore[misc]
+                    engine.continued(ids, settings.tokens, past_ends=True)
+                )
+        speeds, load = defaultdict(list), os.getloadavg()[0]
         for _ in range(settings.rounds):
             for key, go_on in engines.items():
                 before = time.process_time()
                 written = sum(map(go_on, prompts[key[0]]))
                 speeds[key].append(written / (time.process_time() - before))
+    print(f"load of the machine: {load:.1f}, then {os.getloadavg()[0]:.1f}")
     table = Table(*HEADINGS)
     ratios = {
         key: [a * characters[key[0]] / (b * characters[first[0]]) for a, b in zip(each, speeds[first], strict=True)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fuzzing import answers, fuzzed
 from published import CHECKPOINTS
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.gguf_files import convert_gguf, read_gguf
+from subgraft.modeling.gguf_files import FILE, convert_gguf, read_gguf
 
 pytest.importorskip("gguf")
 
@@ -31,7 +31,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
         CHECKPOINTS[name].publish(folder / "model")
         (folder / "out").mkdir()
         exporting.export_gguf(folder / "model", folder / "out")
-        files[name] = (folder / "out" / exporting.FILE).read_bytes()
+        files[name] = (folder / "out" / FILE).read_bytes()
     return files
 
 

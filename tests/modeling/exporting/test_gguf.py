@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,9 @@ from subgraft.config.models import LlamaSettings
 from subgraft.interfaces.api.exports import WEIGHT_TYPES as OFFERED
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.families import FAMILIES
+from subgraft.modeling.families import FAMILIES, family_of
 from subgraft.modeling.families.gguf_layout import LlamaLayout
-from subgraft.modeling.gguf_files import convert_gguf, read_gguf
+from subgraft.modeling.gguf_files import FILE, GgufFile, convert_gguf, read_gguf, require_layout
 from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.llama_cpp import SPLITTINGS, for_llama_cpp
@@ -33,7 +35,7 @@ pytest.importorskip("gguf")
 pytest.importorskip("xllamacpp")
 
 from subgraft.modeling.exporting.gguf import (
-    FILE,
+    MEAN_TOLERANCES,
     MODELFILE,
     RECORD,
     TOLERANCE,
@@ -230,17 +232,135 @@ def test_what_llama_cpp_computes_differently_is_refused(tmp_path: Path) -> None:
         _export(tmp_path / "model", tmp_path / "other")
 
 
-@pytest.mark.parametrize("scaling", [{"rope_type": "linear", "factor": 4.0}, {"rope_type": "yarn", "factor": 4.0}])
-def test_scaled_positions_are_computed_by_llama_cpp(scaling: dict[str, Any], tmp_path: Path) -> None:
-    CHECKPOINTS["Qwen2.5-0.5B"].publish(tmp_path / "model")
-    path = tmp_path / "model" / "config.json"
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
+BOUNDED = {**YARN, "beta_fast": 8.0, "beta_slow": 2.0, "attention_factor": 1.5}
+LONG = {"rope_type": "longrope", "original_max_position_embeddings": 256}
+
+
+def _scaled(folder: Path, name: str, scaling: Mapping[str, Any]) -> dict[str, Any]:
+    """A published model whose positions are scaled, and its configuration."""
+    CHECKPOINTS[name].publish(folder)
+    path = folder / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
-    yarn = {"original_max_position_embeddings": 16} if scaling["rope_type"] == "yarn" else {}
-    rotary = {**scaling, **yarn, "rope_theta": 10000.0}
-    path.write_text(json.dumps({**config, "rope_parameters": rotary}), encoding="utf-8")
+    rotary = {**scaling, "rope_theta": 10000.0}
+    if name.startswith("gemma-3"):
+        rotary = {**config["rope_parameters"], "full_attention": rotary}
+    if scaling["rope_type"] == "longrope":
+        size = config["hidden_size"] // config["num_attention_heads"] // 2
+        rotary |= {"short_factor": [1.1] * size, "long_factor": [2.0 + i for i in range(size)]}
+        config |= {"original_max_position_embeddings": 256, "max_position_embeddings": 512}
+    config = {name: value for name, value in config.items() if name != "rope_scaling"} | {"rope_parameters": rotary}
+    path.write_text(json.dumps(config), encoding="utf-8")
+    return config
+
+
+@pytest.mark.parametrize(
+    ("name", "scaling"),
+    [
+        ("Llama-2-7b", BOUNDED),
+        ("Qwen2.5-0.5B", {"rope_type": "linear", "factor": 4.0}),
+        ("Qwen2.5-0.5B", YARN),
+        ("Qwen3-0.6B", {**YARN, "mscale": 0.7, "mscale_all_dim": 1.4}),
+        ("gemma-3-1b-pt", {"rope_type": "linear", "factor": 8.0}),
+        ("Phi-3-mini-4k-instruct", LONG),
+    ],
+)
+def test_scaled_positions_are_computed_by_llama_cpp_and_come_back(
+    name: str, scaling: dict[str, Any], tmp_path: Path
+) -> None:
+    _scaled(tmp_path / "model", name, scaling)
     comparison = _export(tmp_path / "model", tmp_path / "out").comparison
     assert comparison is not None
     assert comparison.largest < TOLERANCE
+    (tmp_path / "back").mkdir()
+    convert_gguf(tmp_path / "out" / FILE, tmp_path / "back")
+    first, again = Bundle.load(tmp_path / "model").model.float(), Bundle.load(tmp_path / "back").model
+    ids = torch.arange(3, 51)[None]
+    with torch.inference_mode():
+        torch.testing.assert_close(again(ids).logits, first(ids).logits, atol=1e-3, rtol=1e-3)
+
+
+def test_factors_of_long_texts_are_those_of_transformers(tmp_path: Path) -> None:
+    _scaled(tmp_path / "model", "Phi-3-mini-4k-instruct", LONG)
+    exported = _export(tmp_path / "model", tmp_path / "out")
+    assert any("for long texts" in limit for limit in exported.limits)
+    bundle = Bundle.load(tmp_path / "model")
+    bundle.model.float()
+    running, ids = LlamaCpp(tmp_path / "out" / FILE, positions=512, threads=1), [3 + i % 400 for i in range(300)]
+    theirs = running.log_probabilities(ids, 5, written=50)
+    with torch.inference_mode():
+        ours = bundle.model(torch.tensor([ids]), use_cache=False).logits[0, -1].log_softmax(-1)
+    assert ours[[*theirs]].tolist() == pytest.approx([*theirs.values()], abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "longrope", "proportional"])
+@pytest.mark.parametrize("name", ["Llama-2-7b", "Qwen2.5-0.5B", "Qwen3-0.6B", "gemma-2b", "gemma-2-2b"])
+def test_other_scalings_are_refused(name: str, kind: str, tmp_path: Path) -> None:
+    config = _scaled(tmp_path / "model", name, {"rope_type": kind, "factor": 2.0})
+    with pytest.raises(UserError, match=f"scaled as in this model .'{kind}'"):
+        require_layout(family_of(config), config, "")
+
+
+@pytest.mark.parametrize(
+    ("further", "message"),
+    [
+        ({"rope.scaling.type": "longrope"}, "scaled by 'longrope'"),
+        ({"rope.scaling.attn_factor": 1.2}, "attn_factor without yarn"),
+        ({"rope.scaling.yarn_log_multiplier": 0.1}, r"the entry llama\.rope\.scaling\.yarn_log_multiplier"),
+        ({"rope.dimension_count": 4}, "positions of a part of each head"),
+        ({"attention.scale": 0.1}, r"the entry llama\.attention\.scale"),
+        ({"expert_count": 8}, r"the entry llama\.expert_count"),
+    ],
+)
+def test_entries_of_other_files_are_read_or_refused(
+    further: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = _foreign(tmp_path, monkeypatch, **further)
+    with pytest.raises(UserError, match=message):
+        convert_gguf(file.path, tmp_path / "back")
+
+
+def test_tensors_that_are_not_read_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = _foreign(tmp_path, monkeypatch)
+    extra = {**file.tensors, "rope_factors_long.weight": file.tensors["output_norm.weight"]}
+    monkeypatch.setattr("subgraft.modeling.gguf_files.read_gguf", lambda path: replace(file, tensors=extra))
+    with pytest.raises(UserError, match=r"the tensor rope_factors_long\.weight"):
+        convert_gguf(file.path, tmp_path / "back")
+
+
+def test_older_and_neutral_entries_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    further = {"rope.scale_linear": 4.0, "expert_count": 0, "rope.scaling.finetuned": True}
+    convert_gguf(_foreign(tmp_path, monkeypatch, **further).path, tmp_path / "back")
+    config = json.loads((tmp_path / "back" / "config.json").read_text(encoding="utf-8"))
+    assert config["rope_parameters"] == {"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0}
+
+
+def _foreign(folder: Path, monkeypatch: pytest.MonkeyPatch, **further: Any) -> GgufFile:
+    """A Llama's file that has these entries too."""
+    CHECKPOINTS["Llama-2-7b"].publish(folder / "model")
+    _export(folder / "model", folder / "out")
+    (folder / "back").mkdir()
+    file = read_gguf(folder / "out" / FILE)
+    file = replace(file, entries={**file.entries, **{f"llama.{key}": value for key, value in further.items()}})
+    monkeypatch.setattr("subgraft.modeling.gguf_files.read_gguf", lambda path: file)
+    return file
+
+
+def test_flags_of_added_tokens_that_are_lost_are_named() -> None:
+    specification = german_tokenizer(400, "byte-level-bpe").specification
+    flags = {"lstrip": False, "rstrip": False, "single_word": False, "normalized": False}
+    own = [("<mask>", {"lstrip": True}), ("<a>", {"single_word": True, "rstrip": True}), ("<b>", {"normalized": True})]
+    for number, (content, changed) in enumerate(own, len(specification["model"]["vocab"])):
+        specification["model"]["vocab"][content] = number
+        token = {"id": number, "content": content, "special": False, **flags, **changed}
+        specification["added_tokens"].append(token)
+    tokenizer = german_tokenizer(400, "byte-level-bpe").with_specification(specification)
+    lost = for_llama_cpp(tokenizer, len(tokenizer)).lost_flags
+    assert lost == {"lstrip": ["<mask>"], "rstrip": ["<a>"], "single_word": ["<a>"]}
+    composed = _changed(tokenizer, normalizer=_as_json(normalizers.NFC()))
+    assert for_llama_cpp(composed, len(composed)).lost_flags == {**lost, "normalized": ["<b>"]}
+    limits = for_llama_cpp(composed, len(composed)).all_limits
+    assert "white space before a token is not removed (the flag lstrip of <mask>)" in limits
 
 
 def test_the_comparison_finds_weights_in_another_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +385,7 @@ def test_coarser_types_are_smaller_and_close(tmp_path: Path) -> None:
     for weights in WEIGHT_TYPES:
         comparison = _export(tmp_path / "model", tmp_path / weights, weights).comparison
         assert comparison is not None
-        assert comparison.mean < 0.1
+        assert comparison.mean < MEAN_TOLERANCES[weights] / 2
         sizes[weights] = sum(tensor.size for tensor in read_gguf(tmp_path / weights / FILE).tensors.values())
     assert sizes["q8_0"] < sizes["f16"] == sizes["bf16"] < 0.6 * sizes["f32"]
 
@@ -327,6 +447,7 @@ def test_commands_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[s
     record = json.loads((tmp_path / "out" / RECORD).read_text(encoding="utf-8"))
     assert record["weights"] == "q8_0"
     assert record["comparison"]["same"] == 1000
+    assert "lost_flags" in record
     assert main(["convert", f"{out}/{FILE}", "--out", str(tmp_path / "back")]) == 0
     assert main(["export", f"{out}/{FILE}", "--to", "transformers", "--out", str(tmp_path / "another")]) == 2
     assert "subgraft convert" in capsys.readouterr().err

@@ -23,7 +23,7 @@ FormatName: TypeAlias = Literal["ctranslate2", "gguf", "transformers"]
 # As in subgraft.modeling.exporting.ctranslate2, which takes seconds to import.
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
 # As in subgraft.modeling.exporting.gguf.
-WEIGHT_TYPES = ("f16", "bf16", "q8_0", "f32")
+WEIGHT_TYPES = ("f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "f32")
 
 
 @dataclass(frozen=True)

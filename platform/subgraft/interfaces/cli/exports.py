@@ -56,7 +56,8 @@ def export_model(arguments: argparse.Namespace) -> None:
 
 
 def _say_gguf(exported: GgufExport, out: Path, weights: str) -> None:
-    from subgraft.modeling.exporting.gguf import FILE, MODELFILE
+    from subgraft.modeling.exporting.gguf import MODELFILE
+    from subgraft.modeling.gguf_files import FILE
 
     say(f"written to {out / FILE}, in {weights}; `ollama create NAME -f {out / MODELFILE}` imports it")
     if (compared := exported.comparison) is None:

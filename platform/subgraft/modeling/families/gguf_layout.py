@@ -19,7 +19,16 @@ if TYPE_CHECKING:
 Settings = dict[str, Any]
 ORIGINAL_LENGTH = "rope.scaling.original_context_length"
 ROPE_FACTORS, LONG_FACTORS, SHORT_FACTORS = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
+LENGTH_FACTORS = {LONG_FACTORS: "long_factor", SHORT_FACTORS: "short_factor"}
+ATTENTION_FACTOR = "rope.scaling.attn_factor"
+# Settings of yarn in transformers; those of its bounds by llama.cpp's keys.
+_YARN_BOUNDS = {"rope.scaling.yarn_beta_fast": "beta_fast", "rope.scaling.yarn_beta_slow": "beta_slow"}
+_YARN = {
+    *("rope_type", "type", "rope_theta", "factor", "original_max_position_embeddings", "truncate"),
+    *("attention_factor", "mscale", "mscale_all_dim", *_YARN_BOUNDS.values()),
+}
 # llama.cpp's feed-forward layers compute these as transformers does.
+USE_TRANSFORMERS = "Use transformers: `subgraft export --to transformers` writes what it, vLLM and others load."
 SILU, GELU_TANH = ("silu", "swish"), ("gelu_pytorch_tanh", "gelu_new", "gelu_fast")
 
 
@@ -30,6 +39,7 @@ class GgufLayout:
         architecture: llama.cpp's name of it.
         names: The names in config.json of the settings that are the same.
         transposed: The ends of the names of weights that are [inputs, outputs] in transformers.
+        scaled_by_tensors: The kinds of scaled positions whose factors are a tensor.
         activations: The activation functions that llama.cpp computes, and the entry of config.json that names one.
     """
 
@@ -39,13 +49,19 @@ class GgufLayout:
     activations: ClassVar[tuple[str, ...]] = SILU
     activation_key: ClassVar[str] = "hidden_act"
     norm_offset: ClassVar[float] = 0.0
+    scaled_by_tensors: ClassVar[tuple[str, ...]] = ()
 
     def settings(self, config: Config) -> Settings:
         """The settings. Raises UserError for what llama.cpp cannot compute."""
-        function = config.get(self.activation_key)
+        function = config[self.activation_key]
         if function not in self.activations:
             raise lacks(self.architecture, f"the activation function {function!r:.40}")
         return {key: config[name] for key, name in self.names.items()}
+
+    @property
+    def keys(self) -> Collection[str]:
+        """The settings that `config` reads or that change nothing."""
+        return {*self.names, "vocab_size", "tensor_data_layout", "rope.scaling.finetuned"}
 
     def config(self, settings: Mapping[str, Any], tensors: Collection[str]) -> Settings:
         """The entries of config.json, by the settings and names of tensors of a file."""
@@ -78,12 +94,18 @@ def lacks(architecture: str, what: str) -> UserError:
     """The error for a model that llama.cpp would compute differently."""
     return UserError(
         f"llama.cpp's {architecture} models have no {what}",
-        hint="`subgraft export --to transformers` writes what transformers, vLLM and others load.",
+        hint=USE_TRANSFORMERS,
     )
 
 
 class RotaryLayout(GgufLayout):
-    """Families with rotary positions and grouped queries."""
+    """Families with rotary positions and grouped queries.
+
+    Attributes:
+        partial: Whether a part of each head may be without positions.
+    """
+
+    partial: ClassVar[bool] = False
 
     names: ClassVar[Mapping[str, str]] = {
         "block_count": "num_hidden_layers",
@@ -111,33 +133,44 @@ class RotaryLayout(GgufLayout):
         """The settings of scaled positions."""
         kind = rotary["rope_type"]
         original = rotary.get("original_max_position_embeddings")
-        if kind in ("default", *self._scaled_by_tensors()):
+        if kind in ("default", *self.scaled_by_tensors):
             return {} if original is None or kind == "default" else {ORIGINAL_LENGTH: original}
         if kind == "linear":
             return {"rope.scaling.type": "linear", "rope.scaling.factor": float(rotary["factor"])}
-        usual = {"rope_type", "rope_theta", "factor", "original_max_position_embeddings", "type"}
-        if (
-            kind == "yarn"
-            and original is not None
-            and usual >= {name for name, value in rotary.items() if value is not None}
-        ):
+        stated = {name: value for name, value in rotary.items() if value is not None}
+        if kind == "yarn" and original is not None and stated.keys() <= _YARN and stated.get("truncate", True):
             settings = {"rope.scaling.type": "yarn", "rope.scaling.factor": float(rotary["factor"])}
-            return {**settings, ORIGINAL_LENGTH: original}
+            further = {key: float(stated[name]) for key, name in _YARN_BOUNDS.items() if name in stated}
+            if (share := _yarn_attention(stated) / _usual_attention(float(rotary["factor"]))) != 1:
+                further[ATTENTION_FACTOR] = share
+            return {**settings, **further, ORIGINAL_LENGTH: original}
         raise lacks(self.architecture, f"rotary positions that are scaled as in this model ({kind!r:.20})")
 
-    def _scaled_by_tensors(self) -> tuple[str, ...]:
-        return ()
+    @property
+    def keys(self) -> Collection[str]:
+        heads = ("attention.key_length", "attention.value_length", "rope.dimension_count", "rope.freq_base")
+        scaled = ("rope.scaling.type", "rope.scaling.factor", "rope.scale_linear", ORIGINAL_LENGTH, ATTENTION_FACTOR)
+        return {*super().keys, *heads, *scaled, *_YARN_BOUNDS}
 
     def config(self, settings: Mapping[str, Any], tensors: Collection[str]) -> Settings:
         config = super().config(settings, tensors)
         head = settings.get("attention.key_length", config["hidden_size"] // config["num_attention_heads"])
         rotary: Settings = {"rope_type": "default", "rope_theta": settings.get("rope.freq_base", 10000.0)}
-        if (kind := settings.get("rope.scaling.type", "none")) in ("linear", "yarn"):
-            rotary |= {"rope_type": kind, "factor": settings["rope.scaling.factor"]}
-            if kind == "yarn":
-                rotary["original_max_position_embeddings"] = settings[ORIGINAL_LENGTH]
-        elif kind not in ("none", "longrope"):
+        kind = settings.get("rope.scaling.type", "linear" if "rope.scale_linear" in settings else "none")
+        if kind in ("linear", "yarn"):
+            factor = settings.get("rope.scaling.factor", settings.get("rope.scale_linear"))
+            rotary |= {"rope_type": kind, "factor": factor}
+        if kind == "yarn":
+            rotary["original_max_position_embeddings"] = settings[ORIGINAL_LENGTH]
+            rotary |= {name: settings[key] for key, name in _YARN_BOUNDS.items() if key in settings}
+            if ATTENTION_FACTOR in settings:
+                rotary["attention_factor"] = settings[ATTENTION_FACTOR] * _usual_attention(factor)
+        elif kind not in ("none", "linear", *self.scaled_by_tensors):
             raise UserError(f"rotary positions scaled by {kind!r:.20}, which is not supported")
+        elif settings.get(ATTENTION_FACTOR, 1) != 1 and "longrope" not in self.scaled_by_tensors:
+            raise UserError(f"an entry {ATTENTION_FACTOR} without yarn, which is not supported")
+        if settings.get("rope.dimension_count", head) != head and not self.partial:
+            raise UserError("rotary positions of a part of each head, which is not supported")
         config.setdefault("num_key_value_heads", config["num_attention_heads"])
         return {**config, "head_dim": head, "rope_parameters": rotary}
 
@@ -149,13 +182,26 @@ class RotaryLayout(GgufLayout):
         return [f"attention is not limited to {window:,} tokens, so longer texts are read differently"]
 
 
+def _usual_attention(factor: float, scale: float = 1.0) -> float:
+    """What yarn multiplies queries and keys by (equation 22 of its paper, with the scale of DeepSeek)."""
+    return 1.0 if factor <= 1 else 0.1 * scale * math.log(factor) + 1.0
+
+
+def _yarn_attention(rotary: Mapping[str, Any]) -> float:
+    """The same in transformers, where it may be stated."""
+    if (stated := rotary.get("attention_factor")) is not None:
+        return float(stated)
+    factor, own, all_dimensions = float(rotary["factor"]), rotary.get("mscale"), rotary.get("mscale_all_dim")
+    if not (own and all_dimensions):
+        return _usual_attention(factor)
+    return _usual_attention(factor, float(own)) / _usual_attention(factor, float(all_dimensions))
+
+
 class LlamaLayout(RotaryLayout):
     """Llama and Mistral: the two halves of each head's queries and keys alternate."""
 
     architecture = "llama"
-
-    def _scaled_by_tensors(self) -> tuple[str, ...]:
-        return ("llama3",)
+    scaled_by_tensors = ("llama3",)
 
     def config(self, settings: Mapping[str, Any], tensors: Collection[str]) -> Settings:
         biases = {"attention_bias": "blk.0.attn_q.bias" in tensors, "mlp_bias": "blk.0.ffn_up.bias" in tensors}
@@ -210,29 +256,39 @@ class Phi3Layout(RotaryLayout):
     """Phi-3: long texts have other factors of frequencies than short ones, each a tensor."""
 
     architecture = "phi3"
+    scaled_by_tensors = ("longrope",)
+    partial = True
 
-    def _scaled_by_tensors(self) -> tuple[str, ...]:
-        return ("longrope",)
+    @property
+    def keys(self) -> Collection[str]:
+        return {*super().keys, "attention.sliding_window"}
 
     def settings(self, config: Config) -> Settings:
         original, longest = config["original_max_position_embeddings"], config["max_position_embeddings"]
         settings = {**super().settings(config), ORIGINAL_LENGTH: original}
         # Zero: llama.cpp takes a Phi-3 without this entry for an older one with a window.
         settings["attention.sliding_window"] = config.get("sliding_window") or 0
-        if rotary_scaling(config)["rope_type"] == "longrope" and longest > original:
-            ratio = math.log(longest / original) / math.log(original)
-            settings["rope.scaling.attn_factor"] = math.sqrt(1 + ratio)
+        rotary = rotary_scaling(config)
+        if rotary["rope_type"] == "longrope":
+            usual = math.sqrt(1 + math.log(longest / original) / math.log(original)) if longest > original else 1.0
+            settings[ATTENTION_FACTOR] = float(rotary.get("attention_factor") or usual)
         return settings
 
     def config(self, settings: Mapping[str, Any], tensors: Collection[str]) -> Settings:
         config = super().config(settings, tensors)
-        if LONG_FACTORS in tensors:
-            raise UserError("a Phi-3 with factors for long texts in GGUF, which is not supported")
         rotated = settings.get("rope.dimension_count", config["head_dim"]) / config.pop("head_dim")
         config["rope_parameters"]["partial_rotary_factor"] = rotated
         original = settings.get(ORIGINAL_LENGTH, config["max_position_embeddings"])
+        if LONG_FACTORS in tensors:
+            own = {"rope_type": "longrope", "attention_factor": settings.get(ATTENTION_FACTOR, 1.0)}
+            config["rope_parameters"] |= {**own, "original_max_position_embeddings": original}
         window = settings.get("attention.sliding_window") or None
         return {**config, "original_max_position_embeddings": original, "sliding_window": window}
+
+    def limits(self, config: Config) -> list[str]:
+        by_length = rotary_scaling(config)["rope_type"] == "longrope"
+        what = "the size of its memory, not the length of a text, decides whether positions are scaled for long texts"
+        return [*super().limits(config), *([what] if by_length else [])]
 
     def further_tensors(self, config: Config) -> dict[str, Tensor]:
         import torch
@@ -240,8 +296,7 @@ class Phi3Layout(RotaryLayout):
         rotary = rotary_scaling(config)
         if rotary["rope_type"] != "longrope":
             return {}
-        factors = {LONG_FACTORS: "long_factor", SHORT_FACTORS: "short_factor"}
-        return {name: torch.tensor(rotary[key], dtype=torch.float32) for name, key in factors.items()}
+        return {name: torch.tensor(rotary[key], dtype=torch.float32) for name, key in LENGTH_FACTORS.items()}
 
 
 class GemmaLayout(RotaryLayout):
@@ -299,6 +354,10 @@ class Gemma3Layout(Gemma2Layout):
     period = 6
     largest = 62
 
+    @property
+    def keys(self) -> Collection[str]:
+        return {*super().keys, "rope.freq_base_swa"}
+
     def settings(self, config: Config) -> Settings:
         if config.get("attn_logit_softcapping") or config.get("final_logit_softcapping"):
             raise lacks(self.architecture, "capped logits")
@@ -325,6 +384,11 @@ class Gpt2Layout(GgufLayout):
     transposed = ("c_attn.weight", "c_proj.weight", "c_fc.weight")
     activations = ("gelu_new", "gelu_pytorch_tanh", "gelu_fast")
     activation_key = "activation_function"
+
+    @property
+    def keys(self) -> Collection[str]:
+        return {*super().keys, "feed_forward_length"}
+
     names: ClassVar[Mapping[str, str]] = {
         "block_count": "n_layer",
         "context_length": "n_positions",

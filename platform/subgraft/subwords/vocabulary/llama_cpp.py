@@ -36,6 +36,13 @@ UNUSED = 5
 BYTE_LEVEL, WITH_BYTES, WITHOUT_BYTES = "gpt2", "llama", "t5"  # its names of the kinds
 ROLES = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding", "sep": "seperator", "mask": "mask"}
 NOT_NORMALISED = "text that is not in Unicode's form NFC is not normalised"
+# Flags of added tokens, and what llama.cpp does without them.
+_FLAGS = {
+    "lstrip": "white space before a token is not removed",
+    "rstrip": "white space after a token is not removed",
+    "single_word": "a token is found within words too",
+    "normalized": "a token is found only as it is spelled, not in normalised text",
+}
 _HINT = (
     "Export with `--to transformers` instead, or learn a vocabulary that llama.cpp can use: of `--kind byte-level-bpe` "
     "or `--like` a model that it runs."
@@ -104,6 +111,7 @@ class LlamaCppVocabulary:
         merges: In the order of ranks, for byte-level BPE.
         settings: Further entries under `tokenizer.ggml`.
         limits: What is segmented differently.
+        lost_flags: The added tokens with each flag that llama.cpp lacks.
     """
 
     kind: str
@@ -114,6 +122,31 @@ class LlamaCppVocabulary:
     merges: Sequence[str] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     limits: tuple[str, ...] = ()
+    lost_flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def all_limits(self) -> tuple[str, ...]:
+        """The limits, and a line for each lost flag."""
+        lines = []
+        for flag, tokens in self.lost_flags.items():
+            named = " ".join(tokens[:5]) + (f" and {len(tokens) - 5} more" if len(tokens) > 5 else "")
+            lines.append(f"{_FLAGS[flag]} (the flag {flag} of {named})")
+        return (*self.limits, *lines)
+
+
+def numbered(rows: int, end: int) -> LlamaCppVocabulary:
+    """A vocabulary of numbers in place of pieces, for ids alone. end: the id that ends an output."""
+    special = {"bos_token_id": end, "eos_token_id": end, "add_bos_token": False}
+    names = [*map(name_of, range(rows))]
+    # llama.cpp loads no byte-level BPE without merges.
+    return LlamaCppVocabulary(
+        BYTE_LEVEL, "gpt-2", names, [NORMAL] * rows, merges=[f"{names[0]} {names[0]}"], settings=special
+    )
+
+
+def name_of(token: int) -> str:
+    """The name of a token in a numbered vocabulary; no name is in a sequence of others."""
+    return f"<{token}>"
 
 
 def for_llama_cpp(tokenizer: Tokenizer, rows: int) -> LlamaCppVocabulary:
@@ -141,8 +174,8 @@ def _byte_level(tokenizer: Tokenizer, rows: int) -> LlamaCppVocabulary:
     splitting = _splitting(tokenizer, model)
     merges = [f"{left} {right}" for left, right in merges_of(model)]
     tokens, types = _tokens(tokenizer, rows)
-    limits = ((NOT_NORMALISED,) if normaliser else ()) + _added_limits(specification)
-    return LlamaCppVocabulary(BYTE_LEVEL, splitting.name, tokens, types, merges=merges, limits=limits)
+    limits, lost = ((NOT_NORMALISED,) if normaliser else ()), _lost_flags(specification, bool(normaliser))
+    return LlamaCppVocabulary(BYTE_LEVEL, splitting.name, tokens, types, merges=merges, limits=limits, lost_flags=lost)
 
 
 def _splitting(tokenizer: Tokenizer, model: Mapping[str, Any]) -> Splitting:
@@ -192,12 +225,11 @@ def _of_sentencepiece(tokenizer: Tokenizer, rows: int) -> LlamaCppVocabulary:
         further["remove_extra_whitespaces"] = joins_spaces
         further |= {"precompiled_charsmap": bytes(table)} if table else {}
     tokens, types = _tokens(tokenizer, rows)
-    limits = _added_limits(specification)
-    if not table and any(step["type"] == "NFC" for step in steps):
-        limits = (NOT_NORMALISED, *limits)
+    composes = not table and any(step["type"] == "NFC" for step in steps)
+    limits, lost = ((NOT_NORMALISED,) if composes else ()), _lost_flags(specification, bool(table or composes))
     kind = WITHOUT_BYTES if unigram else WITH_BYTES
     by_id = [float(scores.get(i, 0.0)) if kind_of == NORMAL else 0.0 for i, kind_of in enumerate(types)]
-    return LlamaCppVocabulary(kind, "default", tokens, types, by_id, settings=further, limits=limits)
+    return LlamaCppVocabulary(kind, "default", tokens, types, by_id, settings=further, limits=limits, lost_flags=lost)
 
 
 def _tokens(tokenizer: Tokenizer, rows: int) -> tuple[list[str], list[int]]:
@@ -219,12 +251,11 @@ def _tokens(tokenizer: Tokenizer, rows: int) -> tuple[list[str], list[int]]:
     return named, [types.get(i, NORMAL) if piece else UNUSED for i, piece in enumerate(tokens)]
 
 
-def _added_limits(specification: Mapping[str, Any]) -> tuple[str, ...]:
+def _lost_flags(specification: Mapping[str, Any], normalises: bool) -> dict[str, list[str]]:
+    """The added tokens with each flag that has an effect here and none in llama.cpp."""
     added = specification["added_tokens"]
-    trimming = [token["content"] for token in added if token["lstrip"] or token["rstrip"] or token["single_word"]]
-    if not trimming:
-        return ()
-    return (f"white space next to these tokens is not removed, nor must they be words: {' '.join(trimming[:5])}",)
+    lost = {flag: [token["content"] for token in added if token[flag]] for flag in _FLAGS}
+    return {flag: tokens for flag, tokens in lost.items() if tokens and (normalises or flag != "normalized")}
 
 
 def source_of(settings: Mapping[str, Any]) -> Source:
