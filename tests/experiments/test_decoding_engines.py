@@ -22,6 +22,7 @@ from subgraft.training.progress import CURVE
 
 FAST = ("evaluation.engine=ctranslate2", "pretrain.dev_engine=ctranslate2", "finetune.dev_engine=ctranslate2")
 SLOW = tuple(change.replace("ctranslate2", "transformers") for change in FAST)
+LLAMA_CPP = "evaluation.engine=llamacpp"
 SHORT = ("pretrain.epochs=8", "evaluation.beam=2", "evaluation.by_token_count=false")
 MASKED = (
     "model={family: bert, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16}",
@@ -128,19 +129,28 @@ def test_where_it_is_not_installed_nothing_is_begun(tmp_path: Path, monkeypatch:
         with pytest.raises(UserError, match="CTranslate2 is not installed") as refused:
             require_libraries(planned(tmp_path, change).experiment)
         assert refused.value.where == change.partition("=")[0]
+    (tmp_path / "config.yaml").write_text(tiny(**CONTINUATION))
+    with pytest.raises(UserError, match=r"llama\.cpp is not installed") as refused:
+        require_libraries(planned(tmp_path, LLAMA_CPP).experiment)
+    assert refused.value.where == "evaluation.engine" and "subgraft[llamacpp]" in str(refused.value.hint)
+
+
+CONTINUATION = {
+    "task": "continuation",
+    "languages": "{source: de, target: de}",
+    "upstream": "{corpus: upstream, objectives: [{kind: causal}], vocabulary: {size: 60, byte_fallback: false}}",
+    "model": "{family: gpt2, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 256}",
+    "pretrain": "{epochs: 4, batch_size: 500, precision: fp32, dev_sentences: 4}",
+    "systems": "[{name: plain, vocabulary: upstream}]",
+}
 
 
 def test_continuations_are_the_same_too_and_timed_as_they_are_made(tmp_path: Path) -> None:
-    config = tiny(
-        task="continuation",
-        languages="{source: de, target: de}",
-        upstream="{corpus: upstream, objectives: [{kind: causal}], vocabulary: {size: 60, byte_fallback: false}}",
-        model="{family: gpt2, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 256}",
-        pretrain="{epochs: 4, batch_size: 500, precision: fp32, dev_sentences: 4}",
-        systems="[{name: plain, vocabulary: upstream}]",
-    )
-    result = []
-    for name, changes in (("transformers", SLOW[:1]), ("ctranslate2", ("evaluation.speed_measured=in-translation",))):
+    pytest.importorskip("xllamacpp")
+    config, result = tiny(**CONTINUATION), []
+    timed = "evaluation.speed_measured=in-translation"
+    engines = {"transformers": SLOW[:1], "ctranslate2": (timed,), "llamacpp": (LLAMA_CPP, timed)}
+    for name, changes in engines.items():
         folder = tmp_path / name
         folder.mkdir()
         pipeline, store = finish(written(folder, config), *changes)
@@ -149,4 +159,17 @@ def test_continuations_are_the_same_too_and_timed_as_they_are_made(tmp_path: Pat
         assert measured["speed"]["sentences"] == 2 and measured["speed"]["median"] > 0
         assert ("searched_again" in measured) == (name == "ctranslate2")
         result.append(((evaluation / "continuations.txt").read_text(), measured["bits_per_character"]))
-    assert result[0] == result[1]
+    assert result[0] == result[1] == result[2]
+
+
+def test_llama_cpp_is_refused_before_anything_runs_where_it_cannot_decode(tmp_path: Path) -> None:
+    written(tmp_path, TINY)
+    with pytest.raises(UserError, match=r"evaluation.engine llamacpp continues text, .*does not do translation"):
+        planned(tmp_path, LLAMA_CPP)
+    (tmp_path / "config.yaml").write_text(tiny(**CONTINUATION))
+    with pytest.raises(UserError, match="no beam search: write `beam: 1` too"):
+        planned(tmp_path, LLAMA_CPP, "evaluation.beam=4")
+    planned(tmp_path, LLAMA_CPP)
+    conditional = ("task=class-conditional", "systems=[{name: prefix, vocabulary: upstream, conditioning: prepend}]")
+    with pytest.raises(UserError, match="llamacpp does not write for a source"):
+        planned(tmp_path, LLAMA_CPP, *conditional)

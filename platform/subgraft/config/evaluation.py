@@ -11,7 +11,6 @@ from subgraft.config.plugins import METRICS, require_offered
 from subgraft.config.settings_base import (
     Count,
     DecodingEngine,
-    EngineSetting,
     FurtherMetricName,
     MetricName,
     Seed,
@@ -68,8 +67,9 @@ class MeasurementSettings(Settings):
     speed_sentences: how many of these are translated to measure speed.
     speed_repeats: repetitions, of which the median is reported.
     calibration: whether the inference ECE is measured.
-    engine: the search engine: transformers, or CTranslate2, which finds the same outputs several times faster; models
-    that CTranslate2 does not support use transformers. Speeds of the two cannot be compared.
+    engine: the search engine: transformers; CTranslate2, which finds the same outputs several times faster, and leaves
+    models that it does not support to transformers; or llamacpp, llama.cpp in fp32, which continues text and answers
+    turns with beam size 1. Speeds of two engines cannot be compared.
     speed_measured: apart, in separate passes over speed_sentences; or in-translation, in the pass that makes the
     outputs, with other speeds: sentences of one length are translated together.
     draw: how text is sampled for a class, in place of beam search.
@@ -103,14 +103,15 @@ class EvaluationSettings(MeasurementSettings):
     bootstrap_samples: the number of resamples for an interval or a p-value.
     by_token_count: whether the bits of the test references are broken down by the frequency of their new tokens in the
     training text, in one more pass over the test set.
-    engine: the search engine; models that CTranslate2 does not support use transformers. Speeds of the two cannot be
-    compared. auto: CTranslate2 if installed.
+    engine: the search engine; models that CTranslate2 does not support use transformers. llamacpp is llama.cpp in
+    fp32, for `task: continuation` and `task: chat` with beam size 1. Speeds of two engines cannot be compared. auto:
+    CTranslate2 if installed.
     upstream_sentences: sentences of the upstream test split that are also translated, or, by models that continue text,
     scored in bits per character, before and after finetuning, to measure forgetting; none by default.
     ranking: prompt ranking, for models with a source.
     """
 
-    engine: EngineSetting = "auto"  # type: ignore[assignment]
+    engine: Literal["auto", "transformers", "ctranslate2", "llamacpp"] = "auto"  # type: ignore[assignment]
     baseline: str | None = None
     bootstrap_samples: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
     by_token_count: bool = True
@@ -126,7 +127,7 @@ class EvaluationSettings(MeasurementSettings):
     @property
     def named_engine(self) -> DecodingEngine:
         """The engine that `auto` stands for here."""
-        return named_engine(self.engine)
+        return named_engine("auto") if self.engine == "auto" else self.engine
 
 
 class IntrinsicSettings(Settings):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,8 +25,9 @@ SENTENCEPIECE_KINDS: tuple[VocabularyKind, ...] = ("unigram", "bpe")
 MetricName = Literal["BLEU", "chrF", "TER", "ROUGE-L", "METEOR"]
 # Metrics that are only measured on request, or for some tasks.
 FurtherMetricName = Literal["ROUGE-1", "ROUGE-2", "CIDEr"]
-# The engines that generate texts.
-DecodingEngine = Literal["transformers", "ctranslate2"]
+# The engines that generate texts, and those that translate.
+DecodingEngine = Literal["transformers", "ctranslate2", "llamacpp"]
+TranslationEngine = Literal["transformers", "ctranslate2"]
 EngineSetting = Literal["auto", "transformers", "ctranslate2"]
 StaticAlgorithm = Literal["skip-gram", "cbow", "fasttext"]
 # The inputs of a classifying head: whole texts, their tokens, spans of a passage, or several texts to choose from.
@@ -50,7 +51,22 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-def named_engine(engine: EngineSetting) -> DecodingEngine:
+class EngineFacts(NamedTuple):
+    """An engine's name in messages, the module that it needs, and the extra that installs it."""
+
+    title: str
+    module: str
+    extra: str
+
+
+# transformers is always there.
+OPTIONAL_ENGINES: Mapping[DecodingEngine, EngineFacts] = {
+    "ctranslate2": EngineFacts("CTranslate2", "ctranslate2", "ctranslate2"),
+    "llamacpp": EngineFacts("llama.cpp", "xllamacpp", "llamacpp"),
+}
+
+
+def named_engine(engine: EngineSetting) -> TranslationEngine:
     """The engine that a setting stands for here: `auto` is CTranslate2 if installed."""
     if engine != "auto":
         return engine

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from subgraft.base.limits import MAX_BEAM_SIZE
-from subgraft.config.settings_base import Count, DecodingEngine, EngineSetting, Settings, named_engine
+from subgraft.config.settings_base import Count, EngineSetting, Settings, TranslationEngine, named_engine
 from subgraft.config.training import FinetuneSettings
 
 # How finetuning uses `downstream.text`, in addition to the task's own text.
@@ -65,7 +65,7 @@ class BackTranslationSettings(Settings):
         return self
 
     @property
-    def named_engine(self) -> DecodingEngine:
+    def named_engine(self) -> TranslationEngine:
         """The engine that translates here."""
         return "transformers" if self.sample else named_engine(self.engine)
 
@@ -108,7 +108,7 @@ class UnsupervisedSettings(Settings):
             raise ValueError(f"constrained_rounds {self.constrained_rounds} is more than the {self.rounds} rounds")
         return self
 
-    def engine_of(self, number: int) -> DecodingEngine:
+    def engine_of(self, number: int) -> TranslationEngine:
         """The engine that translates in a round, numbered from 1."""
         return "transformers" if self.is_constrained(number) else named_engine(self.engine)
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
-from subgraft.config.settings_base import SideName, Split
+from subgraft.config.settings_base import OPTIONAL_ENGINES, DecodingEngine, SideName, Split
 from subgraft.data.sources.features import FeaturesSource
 from subgraft.data.sources.labelled import LabelledSource
 from subgraft.data.sources.resolved_corpus import ResolvedSource
@@ -146,7 +146,7 @@ def require_labels(source: ResolvedSource, learnt: LabelledSettings | LabelledPa
 
 
 def require_libraries(experiment: Experiment) -> None:
-    """Raises UserError where the experiment needs DeepSpeed, peft or CTranslate2, and it is not installed here."""
+    """Raises UserError where the experiment needs DeepSpeed, peft or an engine that is not installed here."""
     if experiment.runtime.zero_stage is not None and find_spec("deepspeed") is None:
         hint = "pip install 'subgraft[deepspeed]', or leave it out."
         raise UserError("DeepSpeed is not installed", where="runtime.zero_stage", hint=hint)
@@ -163,10 +163,11 @@ def require_libraries(experiment: Experiment) -> None:
         "pretrain.dev_engine": experiment.pretrain.dev_engine,
         "finetune.dev_engine": experiment.finetune.dev_engine,
     }
-    configured = [where for where, engine in engines.items() if engine == "ctranslate2"]
-    if configured and find_spec("ctranslate2") is None:
-        hint = "pip install 'subgraft[ctranslate2]', or leave it out."
-        raise UserError("CTranslate2 is not installed", where=configured[0], hint=hint)
+    for where, engine in engines.items():
+        facts = OPTIONAL_ENGINES.get(cast(DecodingEngine, engine))
+        if facts is not None and find_spec(facts.module) is None:
+            hint = f"pip install 'subgraft[{facts.extra}]', or leave it out."
+            raise UserError(f"{facts.title} is not installed", where=where, hint=hint)
 
 
 def require_checkpoint(model: str, experiment: Experiment) -> Path:
@@ -189,6 +190,10 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
         _require_pretrained_on(objective, family, decoder, languages, directory)
         if objective.predicts_next:
             _require_next_sentence(config, experiment.upstream.continue_pretraining, directory)
+    if experiment.evaluation.engine == "llamacpp":
+        from subgraft.modeling.exporting.llama_cpp import require_engine_at  # imports torch
+
+        require_engine_at(directory, str(directory))
     if any(system.source_encoder for system in experiment.systems):
         family.with_source_encoder(config, 1, 1)
     require_ends_of_blocks(experiment, config, str(directory))

@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from subgraft.base.files import sync
 from subgraft.config.corpora import Languages
-from subgraft.config.settings_base import DecodingEngine
+from subgraft.config.settings_base import TranslationEngine
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import fast_translator
 from subgraft.modeling.inference.translate import Translator, translator_of
@@ -55,7 +55,7 @@ class Search:
     max_length_ratio: float = DEV_LENGTH_RATIO
     batch_size: int = 32
     seed: int | None = None
-    engine: DecodingEngine = "transformers"
+    engine: TranslationEngine = "transformers"
     tokens: frozenset[int] | None = None
 
     def translator(self, bundle: Bundle, languages: Languages) -> Translator:

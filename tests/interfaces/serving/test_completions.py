@@ -15,7 +15,9 @@ import pytest
 from clients import TOKEN, listening_to
 from finished import gpt2_bundle, separate_bundle
 from instruct import INSTRUCT
+from published import CHECKPOINTS
 from served_models import served
+from subgraft.base.errors import UserError
 from subgraft.interfaces.serving.writer import Writer, open_model
 from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
 from subgraft.modeling.inference.continue_text import Continuer
@@ -24,7 +26,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.understanding.predictor import Predictor
 
 PROMPT = "der Garten"
-ENGINES = ("CTranslate2", "PyTorch")
+ENGINES = {"CTranslate2": None, "PyTorch": "transformers", "llama.cpp": "llamacpp"}
 
 
 class _Server:
@@ -50,11 +52,12 @@ class _Server:
 
 
 @pytest.fixture(params=ENGINES)
-def server(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Server]:
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[_Server]:
     gpt2_bundle().save(tmp_path / "model")
-    if request.param == "PyTorch":
-        monkeypatch.setattr("subgraft.interfaces.serving.writer.find_spec", lambda name: None)
-    with open_model(str(tmp_path / "model"), None, 1) as model, listening_to({"m": model}) as port:
+    if request.param == "llama.cpp":
+        pytest.importorskip("xllamacpp")
+    engine: Any = ENGINES[request.param]
+    with open_model(str(tmp_path / "model"), None, 1, engine) as model, listening_to({"m": model}) as port:
         assert not isinstance(model, Predictor) and model.engine == request.param
         yield _Server(port)
 
@@ -200,6 +203,33 @@ def test_a_hostile_template_is_refused_while_other_routes_answer(
 def test_a_model_without_a_template_does_not_chat(server: _Server) -> None:
     status, refusal = server.ask("/v1/chat/completions", messages=[{"role": "user", "content": "one"}])
     assert status == 400 and "no chat template" in refusal["error"]["message"]
+
+
+def test_a_seed_repeats_a_sample_or_is_refused(server: _Server, request: pytest.FixtureRequest) -> None:
+    asked: dict[str, Any] = {"prompt": PROMPT, "max_tokens": 12, "temperature": 1.5}
+    answers = [server.ask(**asked, seed=seed) for seed in (1, 2, 1)]
+    if request.node.callspec.params["server"] == "CTranslate2":
+        assert answers[0][0] == 400 and "CTranslate2 cannot repeat" in answers[0][1]["error"]["message"]
+        return
+    texts = [answer["choices"][0]["text"] for _, answer in answers]
+    assert texts[0] == texts[2] != texts[1]
+
+
+def test_a_gguf_is_served(tmp_path: Path) -> None:
+    pytest.importorskip("xllamacpp")
+    from subgraft.modeling.exporting.gguf import export_gguf
+
+    CHECKPOINTS["gpt2"].publish(tmp_path / "model")
+    (tmp_path / "out").mkdir()
+    export_gguf(tmp_path / "model", tmp_path / "out", "q8_0")
+    with open_model(str(tmp_path / "out"), None, 1) as model, listening_to({"m": model}) as port:
+        status, answer = _Server(port).ask(prompt=PROMPT, max_tokens=4)
+        assert status == 200 and answer["usage"]["completion_tokens"] <= 4
+    with (
+        pytest.raises(UserError, match=r"a GGUF runs in llama\.cpp"),
+        open_model(str(tmp_path / "out"), None, 1, "transformers"),
+    ):
+        pass
 
 
 def test_exports_are_served_and_translators_complete_nothing(tmp_path: Path) -> None:

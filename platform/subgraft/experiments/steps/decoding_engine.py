@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
 from subgraft.modeling.families import family_of
+from subgraft.modeling.gguf_files import require_layout
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline.stages.corpora import BackTranslatedStage
 from subgraft.pipeline.stages.evaluation import EvaluateStage
@@ -21,12 +22,16 @@ if TYPE_CHECKING:
 def with_engine(step: Step[S]) -> Step[S]:
     """The step, with transformers in place of CTranslate2 if that does not support its model.
 
-    So a stage names the engine that in fact generates its texts.
+    So a stage names the engine that in fact generates its texts. Raises UserError for a model that llama.cpp, which is
+    never chosen but by name, does not support.
     """
     stage: Stage = step.stage
     if isinstance(stage, EvaluateStage):
         # Only transformers samples texts, predicts labels and ends outputs at another token than the model's.
         objective = stage.objective
+        if stage.evaluation.engine == "llamacpp":
+            config = _config(step.inputs["model"])
+            require_layout(family_of(config), config, "evaluation.engine llamacpp")
         transformers_only = objective.source is not None or objective.kind == "chat" or objective.understands
         transformers_only = transformers_only or objective.needs_documents
         if stage.evaluation.engine == "ctranslate2" and (transformers_only or not _is_supported(step.inputs["model"])):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -14,12 +14,14 @@ from subgraft.base.files import require_path
 from subgraft.base.limits import MAX_BEAM_SIZE
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.config.settings_base import SideName
+from subgraft.config.settings_base import DecodingEngine, SideName
 from subgraft.data.text.features import FEATURES, Features
 from subgraft.embeddings.transplanting.transplant import TransplantReport
-from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, path_of, require_whole, shown
+from subgraft.interfaces.api.arguments import LanguagePair, located, one_of, pair_of, path_of, require_whole, shown
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.exporting.llama_cpp import LlamaCppContinuer, LlamaCppModel, require_engine_at
 from subgraft.modeling.families import Family, Head, family_of
+from subgraft.modeling.gguf_files import gguf_at
 from subgraft.modeling.heads import head_of
 from subgraft.modeling.hub import family_at, pinned, read_config, require_model
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
@@ -29,8 +31,8 @@ from subgraft.modeling.inference.search import Progress
 from subgraft.modeling.inference.write_text import Writer, written_for
 from subgraft.modeling.tokenizers import checkpoint_directions, languages_of, write_languages
 from subgraft.orchestration.store.outputs import new_directory
-from subgraft.pipeline.compute.continuation import continuer
-from subgraft.pipeline.compute.outputs import translator
+from subgraft.pipeline.compute.continuation import searcher as continuing
+from subgraft.pipeline.compute.outputs import searcher as translating
 from subgraft.pipeline.compute.transfer import write_reports
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.conditioned import source_read
@@ -130,22 +132,26 @@ def generate(
     texts: Sequence[str] | Sequence[np.ndarray],
     *,
     languages: LanguagePair | None = None,
-    beam: int = 4,
+    beam: int | None = None,
     batch_size: int = 32,
     max_tokens: int | None = None,
     chat: bool = False,
+    engine: DecodingEngine | None = None,
     progress: Progress | None = None,
 ) -> list[str]:
     """As `translate`; a model without an encoder continues each text, by `max_tokens` at most.
 
+    model: it may be a GGUF or an export to one too, which llama.cpp runs.  beam: 4, or 1 with llama.cpp.
     chat: it answers each text as a user's turn, by its tokenizer's chat template, in `max_tokens` or 512 tokens.
     Raises UserError for one without such a template.
+    engine: "transformers", "ctranslate2" or "llamacpp"; by default that of an export, and transformers for models.
+    Raises UserError if it does not support the model.
 
     One that writes for classes takes the label of a class in place of each text; one that reads features takes rows of
     them [n, k], which `features_in` reads from a file.
     """
     require_whole("max_tokens", max_tokens, 1, optional=True)
-    request = _request(model, texts, languages, beam, batch_size)
+    request = _request(model, texts, languages, beam, batch_size, engine)
     return _outputs(model, replace(request, prompts=True, max_tokens=max_tokens, chat=chat, progress=progress))
 
 
@@ -164,7 +170,7 @@ class _GenerationRequest:
     """The texts and settings of a generation.
 
     where: the model, as messages name it.  prompts: whether a model without an encoder may continue the texts.
-    chat: whether it answers them as turns of a conversation.
+    chat: whether it answers them as turns of a conversation.  engine: the one that was asked for, if any.
     """
 
     where: str
@@ -175,6 +181,7 @@ class _GenerationRequest:
     max_tokens: int | None = None
     chat: bool = False
     progress: Progress | None = None
+    engine: DecodingEngine | None = None
 
     def require_fitting(self, *, translates: bool) -> None:
         """Raises UserError for translation without an encoder, and for `max_tokens` or `chat` with one."""
@@ -193,17 +200,31 @@ class _GenerationRequest:
 
 
 def _request(
-    model: Model | Path | str, texts: Sequence[Any], languages: LanguagePair | None, beam: int, batch_size: int
+    model: Model | Path | str,
+    texts: Sequence[Any],
+    languages: LanguagePair | None,
+    beam: int | None,
+    batch_size: int,
+    engine: DecodingEngine | None = None,
 ) -> _GenerationRequest:
     if isinstance(texts, str):
         raise ArgumentError("expected a list of texts, found one", where="texts", hint="Give [text].")
     if not _are_texts(texts):
         raise ArgumentError(f"expected a list of texts, found {shown(texts)}", where="texts")
-    require_whole("beam", beam, 1, MAX_BEAM_SIZE)
+    require_whole("beam", beam, 1, MAX_BEAM_SIZE, optional=True)
     require_whole("batch_size", batch_size, 1)
+    if engine is not None:
+        one_of("engine", engine, get_args(DecodingEngine))
     where = "the model" if isinstance(model, Model) else str(model)
     pair = None if languages is None else pair_of(languages)
-    return _GenerationRequest(where, texts, pair, MeasurementSettings(beam=beam, batch_size=batch_size))
+    if engine is None and not isinstance(model, Model) and gguf_at(model) is not None:
+        engine = "llamacpp"
+    if engine == "llamacpp":
+        if beam not in (None, 1):
+            raise ArgumentError("llama.cpp has no beam search", where="beam", hint="Leave it out.")
+        beam = 1
+    settings = MeasurementSettings(beam=beam or 4, batch_size=batch_size, engine=engine or "transformers")
+    return _GenerationRequest(where, texts, pair, settings, engine=engine)
 
 
 def _are_texts(texts: Any) -> bool:
@@ -218,13 +239,24 @@ def _outputs(model: Model | Path | str, request: _GenerationRequest) -> list[str
         _require_writer(family_of(model.bundle.model), head_of(model.bundle.model), request.where)
         return _generate_with_model(model, request)
     path = located(model)
+    if (file := gguf_at(path)) is not None:
+        _require_engine("llamacpp", request, "a GGUF runs in llama.cpp")
+        return _generate_with_gguf(file, request)
     if is_exported(Path(path)):
+        _require_engine("ctranslate2", request, "an export to CTranslate2 runs there")
         return _generate_with_export(Path(path), request)
     directory = require_model(path)
-    _require_writer(
-        family_at(directory, request.where), head_of(read_config(directory)), request.where
-    )  # before weights are read
+    config = read_config(directory)
+    _require_writer(family_at(directory, request.where), head_of(config), request.where)  # before weights are read
+    if request.engine == "llamacpp":
+        require_engine_at(directory, request.where)
     return _generate_with_model(of_directory(directory), request)
+
+
+def _require_engine(engine: DecodingEngine, request: _GenerationRequest, why: str) -> None:
+    """Raises ArgumentError for another engine than that of an export."""
+    if request.engine not in (None, engine):
+        raise ArgumentError(why, where="engine", hint="Leave it out.")
 
 
 def _require_writer(family: Family, head: Head | None, where: str) -> None:
@@ -243,13 +275,14 @@ def _generate_with_model(model: Model, request: _GenerationRequest) -> list[str]
     translates = "encoder" in bundle.tokenizers
     request.require_fitting(translates=translates)
     if translates:
-        return translator(bundle, languages, settings)(request.texts, settings.batch_size, request.progress)
+        return translating(bundle, languages, settings)(request.texts, settings.batch_size, request.progress)
     if family_of(bundle.model).has_source:
-        if request.chat:
-            raise ArgumentError("this model writes for a source", where="chat", hint="Leave it out.")
+        for name, value in (("chat", request.chat), ("engine", request.engine not in (None, "transformers"))):
+            if value:
+                raise ArgumentError("this model writes for a source", where=name, hint="Leave it out.")
         write = Writer(bundle, settings, request.max_tokens or bundle.max_positions)
         return written_for(write, source_read(bundle), request.texts, request.progress)
-    answer = continuer(bundle, languages, settings, request.max_tokens, request.template(bundle.decoder))
+    answer = continuing(bundle, languages, settings, request.max_tokens, request.template(bundle.decoder))
     return answer(request.texts, settings.batch_size, request.progress)
 
 
@@ -269,6 +302,14 @@ def _generate_with_export(directory: Path, request: _GenerationRequest) -> list[
             exported, request.languages, beam=beam, max_length_ratio=ratio, max_tokens=max_tokens, chat=chat
         )
     return write(request.texts, settings.batch_size, request.progress)
+
+
+def _generate_with_gguf(file: Path, request: _GenerationRequest) -> list[str]:
+    request.require_fitting(translates=False)
+    model = LlamaCppModel.of_file(file)
+    limits: dict[str, Any] = {"max_tokens": request.max_tokens, "chat": request.template(model.tokenizer)}
+    write = LlamaCppContinuer(model, max_length_ratio=request.settings.max_length_ratio, **limits)
+    return write(request.texts, request.settings.batch_size, request.progress)
 
 
 def _refuse_codes(texts: Sequence[str], tokenizer: Tokenizer) -> None:

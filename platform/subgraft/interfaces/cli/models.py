@@ -8,13 +8,14 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 import subgraft
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
 from subgraft.base.limits import MAX_BEAM_SIZE, MAX_SEQUENCE_LENGTH
 from subgraft.base.terminal_escaping import say, write
+from subgraft.config.settings_base import DecodingEngine
 from subgraft.data.sources.labelled_files import LabelledFiles
 from subgraft.data.tasks.labelled import LabelledFormat
 from subgraft.data.tasks.registry import TASKS
@@ -60,7 +61,7 @@ def add_to(commands: Commands) -> None:
 
 def _add_generate(commands: Commands) -> None:
     generate = commands.add_parser("generate", help="generate text with a model")
-    generate.add_argument("--model", required=True, help=MODEL_HELP)
+    generate.add_argument("--model", required=True, help=f"{MODEL_HELP}, an export, or a GGUF")
     lines = "one sentence or prompt per line; default, and for -: standard input"
     inputs = generate.add_mutually_exclusive_group()
     inputs.add_argument("--input", type=input_file, metavar="FILE", help=lines)
@@ -70,6 +71,8 @@ def _add_generate(commands: Commands) -> None:
     generate.add_argument("--max-tokens", type=whole_number(1), metavar="NUMBER", help=limit)
     turn = "put each line as a user's turn into the chat template of an instruct model, which answers it"
     generate.add_argument("--chat", action="store_true", help=turn)
+    engine = "what decodes (default: that of an export or a GGUF; of a model, transformers)"
+    generate.add_argument("--engine", choices=get_args(DecodingEngine), help=engine)
     _add_generation(generate)
     blocks = (
         "read blank lines as ends of documents, which an mBART translates in blocks of at most TOKENS (default 512)"
@@ -125,7 +128,7 @@ def _add_predict(commands: Commands) -> None:
 
 
 def _add_generation(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--beam", type=whole_number(1, MAX_BEAM_SIZE), help="beam size (default 4)")
+    command.add_argument("--beam", type=whole_number(1, MAX_BEAM_SIZE), help="beam size (default 4; in llama.cpp 1)")
     command.add_argument("--batch-size", type=whole_number(1), help="sentences at a time (default 32)")
     add_languages(
         command,
@@ -155,7 +158,7 @@ def generate_text(arguments: argparse.Namespace) -> None:
     inputs = features_in(arguments.features) if inputs is None else inputs
     with counting("generating") as progress:
         search = _search(arguments)
-        options = {"max_tokens": arguments.max_tokens, "chat": arguments.chat}
+        options = {"max_tokens": arguments.max_tokens, "chat": arguments.chat, "engine": arguments.engine}
         outputs = generate(arguments.model, inputs, **search, **options, progress=progress)
     for line in outputs:
         write(line)
@@ -163,10 +166,10 @@ def generate_text(arguments: argparse.Namespace) -> None:
 
 def _generate_documents(arguments: argparse.Namespace) -> None:
     """Print documents with blank lines between them, and without empty sentences, which would also be blank lines."""
-    if arguments.features is not None or arguments.chat or arguments.max_tokens is not None:
-        raise UserError(
-            "--features, --chat and --max-tokens do not apply to --documents: leave them out", where="--documents"
-        )
+    inapplicable = [name for name in ("features", "chat", "max_tokens", "engine") if getattr(arguments, name)]
+    if inapplicable:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in inapplicable)
+        raise UserError(f"{names}: not for --documents; leave it out", where="--documents")
     lines = list(reading.lines(arguments.input) if arguments.input else standard_input())
     for number, document in enumerate(_translated_documents(arguments, lines)):
         for line in [""] * (number > 0) + [sentence for sentence in document if sentence.strip()]:

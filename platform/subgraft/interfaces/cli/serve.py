@@ -12,11 +12,12 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.limits import MAX_BEAM_SIZE
 from subgraft.base.terminal_escaping import say
+from subgraft.config.settings_base import DecodingEngine
 from subgraft.interfaces.api.arguments import local_model
 from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_languages, whole_number
 
@@ -31,7 +32,7 @@ def add_to(commands: Commands) -> None:
     serve = commands.add_parser(
         "serve", help="answer requests for translations, completions or labels on this machine, and show a page"
     )
-    models = f"{MODEL_HELP}, or the output of `export --to ctranslate2`; several are compared"
+    models = f"{MODEL_HELP}, or the output of `export --to ctranslate2` or `--to gguf`; several are compared"
     serve.add_argument("models", nargs="+", metavar="MODEL", help=models)
     serve.add_argument("--compare-with", metavar="MODEL", help="a further model, as if it followed the others")
     serve.add_argument("--port", type=whole_number(0, 65535), default=8111, help="0 for any free port (default 8111)")
@@ -41,6 +42,8 @@ def add_to(commands: Commands) -> None:
         "--beam", type=whole_number(1, MAX_BEAM_SIZE), default=4, help="beam size for translations (default 4)"
     )
     add_languages(serve, "for models with language codes")
+    engine = "what runs models (default: CTranslate2 if it is installed and supports them, else transformers)"
+    serve.add_argument("--engine", choices=get_args(DecodingEngine), help=engine)
     token = "file for the token that requests need (default: only printed)"
     serve.add_argument("--token-file", type=Path, metavar="FILE", help=token)
     serve.set_defaults(command=serve_model)
@@ -58,7 +61,7 @@ def serve_model(arguments: argparse.Namespace) -> None:
         listening = stack.enter_context(_listening(arguments.host, arguments.port))
         places = {name: local_model(name) for name in names}
         models = {
-            name: stack.enter_context(open_model(place, arguments.languages, arguments.beam))
+            name: stack.enter_context(open_model(place, arguments.languages, arguments.beam, arguments.engine))
             for name, place in places.items()
         }
         token = secrets.token_urlsafe(32)

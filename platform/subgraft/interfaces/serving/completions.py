@@ -55,6 +55,7 @@ class _Options(BaseModel):
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None
     stop: _Text | Annotated[list[_Text], Field(max_length=4)] | None = None
     stream: bool | None = None
     stream_options: dict[str, bool] | None = None
@@ -321,8 +322,10 @@ def _completions(request: _Options, prompts: Sequence[list[int]], model: Complet
         message = f"the model takes {limit:,} tokens: the prompt has {longest:,}, and {max_tokens:,} are asked for"
         raise RefusedError(400, f"max_tokens: {message}")
     temperature, top_p = (1.0 if value is None else value for value in (request.temperature, request.top_p))
+    if request.seed is not None and not model.seeds:
+        raise RefusedError(400, f"seed: {model.engine} cannot repeat what it draws; leave it out")
     stops = [request.stop] if isinstance(request.stop, str) else request.stop or []
-    sampling = Sampling(temperature, top_p if temperature else 1.0)
+    sampling = Sampling(temperature, top_p if temperature else 1.0, request.seed if temperature else None)
     return [Completion(ids, max_tokens, sampling, tuple(filter(None, stops))) for ids in prompts]
 
 

@@ -1,4 +1,4 @@
-"""A model that answers requests as they come, through CTranslate2 if it supports the model, else through torch."""
+"""A model that answers requests as they come, through the engine that is asked for, or the fastest that has it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from typing import NamedTuple, TypeAlias
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
+from subgraft.config.settings_base import DecodingEngine
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.exporting.llama_cpp import LlamaCppCompleter, LlamaCppModel
 from subgraft.modeling.families import family_of
+from subgraft.modeling.gguf_files import gguf_at
 from subgraft.modeling.heads import head_of
 from subgraft.modeling.hub import require_model
 from subgraft.modeling.inference.complete import Completer, ExportedCompleter, TorchCompleter
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
-from subgraft.modeling.inference.ctranslate2_search import ExportedTranslator, engine
+from subgraft.modeling.inference.ctranslate2_search import ExportedTranslator
+from subgraft.modeling.inference.ctranslate2_search import engine as open_exported
 from subgraft.modeling.tokenizers import checkpoint_directions, languages_at
 from subgraft.pipeline.compute.outputs import translator
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -79,13 +83,23 @@ Served: TypeAlias = Writer | Completer | Predictor
 
 
 @contextmanager
-def open_model(model: str, languages: Languages | None, beam: int) -> Iterator[Served]:
+def open_model(
+    model: str, languages: Languages | None, beam: int, engine: DecodingEngine | None = None
+) -> Iterator[Served]:
     """The model of a directory, an export or a hub id, until the end of the context; with a head it predicts labels.
 
     languages: of models with language codes; by default those that the model's files name, which may be several
-    directions. Raises UserError if they are unknown, and for a model that reads something other than text.
+    directions. engine: what runs it; by default CTranslate2 if that supports it, else transformers. Raises UserError if
+    the languages are unknown, if the engine does not support the model, and for a model that reads something other than
+    text.
     """
     directions: tuple[Languages, ...] = ()
+    if (file := gguf_at(model)) is not None:
+        _require(engine, "llamacpp", "a GGUF runs in llama.cpp")
+        yield LlamaCppCompleter(LlamaCppModel.of_file(file))
+        return
+    if is_exported(Path(model)):
+        _require(engine, "ctranslate2", "an export to CTranslate2 runs there")
     with tempfile.TemporaryDirectory(prefix="subgraft-serve-") as folder:
         directory = Path(model)
         if not is_exported(directory):
@@ -93,6 +107,9 @@ def open_model(model: str, languages: Languages | None, beam: int) -> Iterator[S
             directions = () if languages else checkpoint_directions(directory)
             languages = languages_at(directory, languages)
             bundle = Bundle.load(directory)
+            if engine == "llamacpp":
+                yield LlamaCppCompleter(LlamaCppModel.of_bundle(bundle, model))
+                return
             if head_of(bundle.model) is not None:
                 yield Predictor(bundle, languages, model)
                 return
@@ -100,7 +117,7 @@ def open_model(model: str, languages: Languages | None, beam: int) -> Iterator[S
                 hint = "`subgraft generate` writes its texts."
                 raise UserError("this model writes texts for sources, so it is not served", where=model, hint=hint)
             bundle.sequence_format(languages)  # an error here is not one of the export to CTranslate2
-            if not _is_exported_to(directory, Path(folder), languages):
+            if not _is_exported_to(directory, Path(folder), languages, engine):
                 if "encoder" not in bundle.tokenizers:
                     bundle.model.to(device())  # type: ignore[arg-type]
                     yield TorchCompleter(bundle)
@@ -123,7 +140,7 @@ def open_model(model: str, languages: Languages | None, beam: int) -> Iterator[S
         if "encoder" not in exported.sides:
             yield ExportedCompleter(exported)
             return
-        ratio, running = MeasurementSettings().max_length_ratio, engine(exported)
+        ratio, running = MeasurementSettings().max_length_ratio, open_exported(exported)
 
         def search_exported(pair: Languages | None, beam: int) -> Callable[[Sequence[str]], list[str]]:
             return ExportedTranslator(exported, pair, beam=beam, max_length_ratio=ratio, running=running)
@@ -146,14 +163,22 @@ def _several(directions: Sequence[Languages]) -> Sequence[Languages]:
     return directions if len(directions) > 1 else ()
 
 
-def _is_exported_to(model: Path, folder: Path, languages: Languages | None) -> bool:
-    """Export the model, and return whether CTranslate2 is installed and supports it."""
-    if find_spec("ctranslate2") is None:
+def _require(engine: DecodingEngine | None, needed: DecodingEngine, why: str) -> None:
+    """Raises UserError for another engine than that of an export."""
+    if engine not in (None, needed):
+        raise UserError(why, where="--engine", hint="Leave it out.")
+
+
+def _is_exported_to(model: Path, folder: Path, languages: Languages | None, engine: DecodingEngine | None) -> bool:
+    """Export the model, and return whether CTranslate2 runs it. Raises UserError if only that would do."""
+    if engine == "transformers" or (engine is None and find_spec("ctranslate2") is None):
         return False
     from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
 
     try:
         export_ctranslate2(model, folder, languages=languages)
     except UserError:
+        if engine is not None:
+            raise
         return False
     return True

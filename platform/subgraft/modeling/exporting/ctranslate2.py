@@ -33,6 +33,7 @@ from subgraft.modeling.inference.ctranslate2_search import (
     engine,
 )
 from subgraft.modeling.inference.int8_products import choose_library
+from subgraft.modeling.inference.prompts import ChatTemplate
 from subgraft.modeling.inference.search import end_tokens
 from subgraft.modeling.load import load_model
 from subgraft.modeling.tokenizers import languages_at, load_tokenizers, save_tokenizers
@@ -275,14 +276,21 @@ def fast_translator(
 
 
 def fast_continuer(
-    bundle: Bundle, languages: Languages | None, *, beam: int, max_length_ratio: float, max_tokens: int | None = None
+    bundle: Bundle,
+    languages: Languages | None,
+    *,
+    beam: int,
+    max_length_ratio: float,
+    max_tokens: int | None = None,
+    chat: ChatTemplate | None = None,
 ) -> FastContinuer:
     """The same for a decoder-only model."""
     exported, running = _load_fast(bundle, languages, check=True)
     limits: dict[str, Any] = {"beam": beam, "max_length_ratio": max_length_ratio, "max_tokens": max_tokens}
-    search = ExportedContinuer(exported, languages, running=running, **limits)
+    search = ExportedContinuer(exported, languages, running=running, chat=chat, **limits)
     start = bundle.sequence_format(languages).start
-    return FastContinuer(search, bundle.model, bundle.decoder, start, max_positions=bundle.max_positions, **limits)
+    settings = {"max_positions": bundle.max_positions, "chat": chat}
+    return FastContinuer(search, bundle.model, bundle.decoder, start, **settings, **limits)
 
 
 def _load_fast(bundle: Bundle, languages: Languages | None, check: bool) -> tuple[ExportedModel, Any]:

@@ -28,10 +28,11 @@ _CONTEXT = 8
 
 
 class Sampling(NamedTuple):
-    """How the next token is chosen: temperature 0 takes the most probable one."""
+    """How the next token is chosen: temperature 0 takes the most probable one. seed: of the drawing; by default any."""
 
     temperature: float = 1.0
     top_p: float = 1.0
+    seed: int | None = None
 
 
 @dataclass
@@ -100,12 +101,14 @@ class Completer(Protocol):
 
     Attributes:
         engine: The engine's name.
+        seeds: Whether a seed repeats what it draws.
         tokenizer: The model's tokenizer.
         start: The token before every plain prompt.
         max_positions: The maximum length of prompt and output in tokens.
     """
 
     engine: str
+    seeds: bool
     tokenizer: Tokenizer
     start: int
     max_positions: int
@@ -117,6 +120,7 @@ class TorchCompleter:
     """Completes with transformers."""
 
     engine = "PyTorch"
+    seeds = True
 
     def __init__(self, bundle: Bundle) -> None:
         self._model: Any = bundle.model
@@ -129,22 +133,25 @@ class TorchCompleter:
     def __call__(self, completions: Sequence[Completion]) -> None:
         device = next(self._model.parameters()).device
         for batch in batches_of(completions, self.max_positions):
-            temperature, top_p = batch[0].sampling
+            temperature, top_p, seed = batch[0].sampling
             sampling = {"do_sample": True, "temperature": temperature, "top_p": top_p, "top_k": 0}
             input_ids, mask = left_pad([list(completion.prompt) for completion in batch], device)
-            generate_ids(
-                self._model,
-                input_ids=input_ids,
-                attention_mask=mask,
-                **(sampling if temperature else {"do_sample": False}),
-                num_beams=1,
-                eos_token_id=list(self._ends),
-                pad_token_id=self.tokenizer.special.get("pad", self._ends[0]),
-                forced_bos_token_id=None,
-                forced_eos_token_id=None,
-                max_new_tokens=max(completion.max_tokens for completion in batch),
-                stopping_criteria=StoppingCriteriaList([_ReportTokens(batch, self.tokenizer, self._ends)]),
-            )
+            with torch.random.fork_rng(enabled=seed is not None):
+                if seed is not None:
+                    torch.manual_seed(seed)
+                generate_ids(
+                    self._model,
+                    input_ids=input_ids,
+                    attention_mask=mask,
+                    **(sampling if temperature else {"do_sample": False}),
+                    num_beams=1,
+                    eos_token_id=list(self._ends),
+                    pad_token_id=self.tokenizer.special.get("pad", self._ends[0]),
+                    forced_bos_token_id=None,
+                    forced_eos_token_id=None,
+                    max_new_tokens=max(completion.max_tokens for completion in batch),
+                    stopping_criteria=StoppingCriteriaList([_ReportTokens(batch, self.tokenizer, self._ends)]),
+                )
 
 
 class _ReportTokens(StoppingCriteria):
@@ -163,6 +170,7 @@ class ExportedCompleter:
     """Completes with CTranslate2."""
 
     engine = "CTranslate2"
+    seeds = False  # a seed has no effect on threads that have drawn before
 
     def __init__(self, exported: ExportedModel) -> None:
         self.tokenizer, self.max_positions = exported.decoder, exported.max_positions
@@ -174,7 +182,7 @@ class ExportedCompleter:
 
     def __call__(self, completions: Sequence[Completion]) -> None:
         for batch in batches_of(completions, self.max_positions):
-            temperature, top_p = batch[0].sampling
+            temperature, top_p, _ = batch[0].sampling
             sampling = {"sampling_topk": 0, "sampling_temperature": temperature, "sampling_topp": top_p}
             self._engine.generate_batch(
                 [[self._names[token] for token in completion.prompt] for completion in batch],
@@ -191,11 +199,15 @@ class ExportedCompleter:
 
 
 def batches_of(completions: Sequence[Completion], max_positions: int) -> Iterator[list[Completion]]:
-    """Batches of completions with the same sampling, in which the longest prompt leaves room for the longest output."""
-    by_sampling: defaultdict[Sampling, list[Completion]] = defaultdict(list)
-    for completion in completions:
+    """Batches of completions with the same sampling, in which the longest prompt leaves room for the longest output.
+
+    One with a seed is alone, so that others do not change what it draws.
+    """
+    by_sampling: defaultdict[tuple[Sampling, int | None], list[Completion]] = defaultdict(list)
+    for number, completion in enumerate(completions):
         if not completion.cancelled:
-            by_sampling[completion.sampling].append(completion)
+            alone = None if completion.sampling.seed is None else number
+            by_sampling[completion.sampling, alone].append(completion)
     for group in by_sampling.values():
         batch: list[Completion] = []
         for completion in sorted(group, key=lambda completion: len(completion.prompt)):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
+from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.settings_base import MetricName
@@ -29,6 +30,7 @@ from subgraft.evaluation.metrics.speed import Speed, measure_speed, speed_of_pas
 from subgraft.evaluation.metrics.untranslated import LanguageIdentifier
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import fast_translator
+from subgraft.modeling.exporting.llama_cpp import LlamaCppContinuer
 from subgraft.modeling.inference.continue_text import Continuer
 from subgraft.modeling.inference.ctranslate2_search import FastContinuer, FastTranslator
 from subgraft.modeling.inference.translate import Translator, translator_of
@@ -37,6 +39,8 @@ from subgraft.pipeline.stages.evaluation import LANGUAGE_TEXT
 from subgraft.training.context import Json
 from subgraft.training.setup import device
 from subgraft.training.stage import Inputs
+
+Search: TypeAlias = Translator | Continuer | LlamaCppContinuer
 
 
 def measure_length(bundle: Bundle, references: Sequence[str]) -> dict[str, float]:
@@ -54,19 +58,19 @@ def write_texts(out: Path, **texts: Sequence[str]) -> None:
         (out / f"{name}.txt").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
 
-def warm_up(write: Translator | Continuer, texts: Sequence[Any], settings: MeasurementSettings) -> None:
+def warm_up(write: Search, texts: Sequence[Any], settings: MeasurementSettings) -> None:
     """Warm up before a timed pass."""
     if settings.speed_measured == "in-translation":
         write(texts[:1])
 
 
-def output_counts(write: Translator | Continuer) -> dict[str, Json]:
+def output_counts(write: Search) -> dict[str, Json]:
     """The number of outputs of the last call that were cut, and of sentences that CTranslate2 left to transformers."""
     searched_again = {"searched_again": write.again} if isinstance(write, FastTranslator | FastContinuer) else {}
     return {"cut_outputs": write.cut, **searched_again}
 
 
-def search_speed(write: Translator | Continuer, texts: Sequence[Any], settings: MeasurementSettings) -> Speed:
+def search_speed(write: Search, texts: Sequence[Any], settings: MeasurementSettings) -> Speed:
     """The speed of the last call, which was for all texts, or of additional calls for the first texts.
 
     Sentences that CTranslate2 leaves to transformers do not count in its speed.
@@ -144,7 +148,9 @@ def translator(
 
 
 def searcher(bundle: Bundle, languages: Languages | None, settings: MeasurementSettings) -> Translator:
-    """A translator with the configured engine."""
+    """A translator with the configured engine. Raises UserError for one that does not translate."""
+    if settings.engine == "llamacpp":
+        raise UserError("llama.cpp continues texts, and this model has an encoder", hint="Leave the engine out.")
     if settings.engine == "transformers":
         return translator(bundle, languages, settings)
     bundle.model.to(device())  # type: ignore[arg-type]

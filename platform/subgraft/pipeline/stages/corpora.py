@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 
 from subgraft.config.corpora import Cleaning, Languages
-from subgraft.config.settings_base import DecodingEngine, Settings, TextSide
+from subgraft.config.settings_base import Settings, TextSide, TranslationEngine
 from subgraft.config.synthetic import CopiedTextSettings
 from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.tasks.question_generation import QuestionGenerationSettings
@@ -151,7 +151,7 @@ class BackTranslatedStage(Stage):
     beam: int | None
     seed: int | None
     max_length_ratio: float
-    engine: DecodingEngine = "transformers"
+    engine: TranslationEngine = "transformers"
     part: TextPart | None = None
     min_count: int | None = None
     tag: bool

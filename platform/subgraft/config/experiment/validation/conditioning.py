@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from subgraft.config.experiment.comparison import Comparison
 from subgraft.config.experiment.systems import System
+from subgraft.config.settings_base import OPTIONAL_ENGINES
 from subgraft.data.tasks.registry import TASKS
 from subgraft.modeling.conditioning.variants.registry import VARIANTS
 from subgraft.training.objectives.registry import task_objective
@@ -48,8 +49,8 @@ def _require_measurable(experiment: Comparison) -> None:
         return
     if evaluation.upstream_sentences is not None:
         raise ValueError(f"evaluation.upstream_sentences is of text without a source: {experiment.task} has none")
-    if evaluation.engine == "ctranslate2":
-        raise ValueError("evaluation.engine ctranslate2 does not write for a source: leave it out")
+    if evaluation.engine in OPTIONAL_ENGINES:
+        raise ValueError(f"evaluation.engine {evaluation.engine} does not write for a source: leave it out")
     if (timing := evaluation.speed_measured) != "apart":
         raise ValueError(f"evaluation.speed_measured {timing} is not for text written for a source: leave it out")
 

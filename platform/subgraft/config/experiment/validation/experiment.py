@@ -315,6 +315,12 @@ def require_measurable(experiment: Comparison) -> None:
             "evaluation.upstream_sentences translates the upstream corpus: a model that was pretrained otherwise "
             "cannot translate before it is finetuned, so translation must be among upstream.objectives"
         )
+    if experiment.evaluation.engine == "llamacpp":
+        if not experiment.finetuned_on.continues or experiment.finetuned_on.source:
+            what = f"continues text, as in `task: continuation` and `task: chat`, and does not do {experiment.task}"
+            raise ValueError(f"evaluation.engine llamacpp {what}: leave it out")
+        if experiment.evaluation.beam > 1:
+            raise ValueError("evaluation.engine llamacpp has no beam search: write `beam: 1` too")
     learnt = names_with("learning")
     if experiment.intrinsic is not None and all(system.initialiser in {None, *learnt} for system in experiment.systems):
         raise ValueError(

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from subgraft.config.settings_base import DecodingEngine
+from subgraft.config.settings_base import TranslationEngine
 from subgraft.config.training import FinetuneSettings, ModelTrainingSettings, TrainingSettings
 from subgraft.evaluation.metrics.parameter_drift import FEED_FORWARD, root_median_squared
 from subgraft.modeling.families import family_of
@@ -26,7 +26,7 @@ def describe_dev_engine(settings: TrainingSettings, model: PreTrainedModel) -> d
     return {} if is_configured else {"dev_engine": dev_engine(settings, model)}
 
 
-def dev_engine(settings: TrainingSettings, model: PreTrainedModel) -> DecodingEngine:
+def dev_engine(settings: TrainingSettings, model: PreTrainedModel) -> TranslationEngine:
     """The engine that translates for dev scores; `auto` selects the faster one if the model supports it."""
     configured = settings.dev_engine if isinstance(settings, ModelTrainingSettings) else "transformers"
     if configured != "auto":
