@@ -42,9 +42,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "model.gguf"
             write_gguf(file, bundle, {}, vocabulary, weights)
-            found = deviations(LlamaCpp(file, positions=256, threads=1), bundle)
+            measured = deviations(LlamaCpp(file, positions=256, threads=1), bundle)
             size = f"{file.stat().st_size / 1e6:.1f}"
-        table.add_row(weights, f"{found.mean().item():.4f}", f"{found.max().item():.4f}", size)
+        table.add_row(weights, f"{measured.mean().item():.4f}", f"{measured.max().item():.4f}", size)
     Terminal().print(table)
 
 

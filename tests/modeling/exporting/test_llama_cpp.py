@@ -1,4 +1,4 @@
-"""llama.cpp in the place of transformers' search: the same texts, up to ties, and refusals of what it cannot do."""
+"""llama.cpp in the place of transformers' search: the same texts, up to ties, and refusals."""
 
 from __future__ import annotations
 

@@ -33,15 +33,15 @@ EACH, PROMPTS, TOKENS = 250, 5, 16
 def _lines(mirror: Path) -> dict[str, list[str]]:
     """As many lines of each kind, with one of each in turn next to an emoji."""
     files = {"French": "en-fr/itdocs/train.fr.gz", "Chinese": "en-zh/tatoeba/train.zh.gz"}
-    found = {}
+    kinds = {}
     for kind, name in files.items():
         with gzip.open(mirror / name, "rt", encoding="utf-8") as file:
-            found[kind] = [line.rstrip("\n") for line in islice(file, EACH)]
+            kinds[kind] = [line.rstrip("\n") for line in islice(file, EACH)]
     code = (line for line in Path(argparse.__file__).read_text(encoding="utf-8").splitlines() if line.strip())
-    found["code"] = list(islice(code, EACH))
+    kinds["code"] = list(islice(code, EACH))
     faces = [chr(0x1F600 + i % 80) + ("\U0001f3fd\u200d" if i % 3 else " ") for i in range(EACH)]
-    found["emoji"] = [face + line + face * 2 for face, line in zip(faces, found["French"], strict=True)]
-    return found
+    kinds["emoji"] = [face + line + face * 2 for face, line in zip(faces, kinds["French"], strict=True)]
+    return kinds
 
 
 @pytest.mark.slow
