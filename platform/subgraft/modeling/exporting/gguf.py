@@ -37,10 +37,10 @@ _LARGEST_HALF = float(np.finfo(np.float16).max)
 # The check: texts, the least share of them with the same ids, prompts, tokens in each, and next tokens compared.
 _TEXTS, _SHARE, _PROMPTS, _LENGTH, _COMPARED = 1000, 0.99, 8, 12, 10
 # The largest deviation of a log-probability in fp32, where llama.cpp looks GELU up in half precision, and the largest
-# mean deviation by type: some times what is normal (docs/measurements/decoding-engines.md).
+# mean deviation by type: three times that of SmolLM2 or more (docs/measurements/decoding-engines.md).
 TOLERANCE = 0.05
-MEAN_TOLERANCES = {"f32": TOLERANCE, "f16": 0.05, "bf16": 0.15, "q8_0": 0.15}
-MEAN_TOLERANCES |= {"q5_1": 0.4, "q5_0": 0.5, "q4_1": 0.8, "q4_0": 0.9}
+MEAN_TOLERANCES = {"f32": TOLERANCE, "f16": 0.05, "bf16": 0.15, "q8_0": 0.4}
+MEAN_TOLERANCES |= {"q5_1": 2.5, "q5_0": 2.5, "q4_1": 2.5, "q4_0": 5.0}
 _HARD = (
     "don't I'LL we'Ve",
     "  two   spaces and\ttabs\n\n",
