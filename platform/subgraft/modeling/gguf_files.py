@@ -12,7 +12,7 @@ import math
 import struct
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -172,12 +172,13 @@ def gguf_names(architecture: str, layers: int) -> Callable[[str], str]:
 
 
 def is_gguf(path: Path | str) -> bool:
-    """Whether a path is a file that begins like a GGUF."""
+    """Whether a path is a file that begins like a GGUF; False for what no file can be called."""
     path = Path(path)
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
+    with suppress(OSError):
+        if path.is_file():
+            with path.open("rb") as file:
+                return file.read(len(MAGIC)) == MAGIC
+    return False
 
 
 def gguf_at(path: Path | str) -> Path | None:

@@ -65,7 +65,7 @@ def test_evaluate_scores_documents(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_mistakes_are_refused(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "in.txt").write_text("a\n")
     assert main(["generate", "--model", str(model), "--input", str(tmp_path / "in.txt"), "--documents", "--chat"]) == 2
-    assert "leave them out" in capsys.readouterr().err
+    assert "these do not apply to --documents: --chat\n  Leave them out." in capsys.readouterr().err
     (tmp_path / "two.txt").write_text("a\n\nb\n")
     files = ["--hypotheses", str(tmp_path / "in.txt"), "--references", str(tmp_path / "two.txt"), "--documents"]
     assert main(["evaluate", *files]) == 2

@@ -6,10 +6,11 @@ import ast
 import importlib
 import inspect
 import textwrap
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 import pytest
 
+from subgraft import contrib
 from subgraft.embeddings import methods
 from subgraft.pipeline import measurements, stages
 from subgraft.pipeline.stages.registry import STAGES
@@ -41,9 +42,9 @@ def test_stages_have_names_of_their_own() -> None:
 
 def test_every_stage_is_in_the_table() -> None:
     modules = [
-        importlib.import_module(f"{package.__name__}.{each.name}")
-        for package in (stages, methods, measurements)
-        for each in iter_modules(package.__path__)
+        importlib.import_module(each.name)
+        for package in (stages, methods, measurements, contrib)
+        for each in walk_packages(package.__path__, f"{package.__name__}.")
     ]
     classes = {each for module in modules for each in vars(module).values() if isinstance(each, type)}
     assert {each for each in classes if issubclass(each, Stage) and hasattr(each, "stage_name")} == set(STAGES)

@@ -217,7 +217,7 @@ def _request(
         one_of("engine", engine, get_args(DecodingEngine))
     where = "the model" if isinstance(model, Model) else str(model)
     pair = None if languages is None else pair_of(languages)
-    if engine is None and not isinstance(model, Model) and gguf_at(model) is not None:
+    if engine is None and isinstance(model, str | Path) and gguf_at(model) is not None:
         engine = "llamacpp"
     if engine == "llamacpp":
         if beam not in (None, 1):

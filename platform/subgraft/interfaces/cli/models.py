@@ -169,7 +169,7 @@ def _generate_documents(arguments: argparse.Namespace) -> None:
     inapplicable = [name for name in ("features", "chat", "max_tokens", "engine") if getattr(arguments, name)]
     if inapplicable:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in inapplicable)
-        raise UserError(f"{names}: not for --documents; leave it out", where="--documents")
+        raise UserError(f"these do not apply to --documents: {names}", where="--documents", hint="Leave them out.")
     lines = list(reading.lines(arguments.input) if arguments.input else standard_input())
     for number, document in enumerate(_translated_documents(arguments, lines)):
         for line in [""] * (number > 0) + [sentence for sentence in document if sentence.strip()]:

@@ -16,7 +16,7 @@ def require_upstream_text(experiment: Comparison) -> None:
     generators = [
         f"the generator of system {system.name}"
         for system in experiment.systems
-        if experiment.trains(system) and experiment.task != "continuation"  # its text is upstream text too
+        if experiment.trains(system) and not experiment.finetuned_on.continues_text  # it is upstream text too
     ]
     continued = ["upstream.continue_pretraining"] if experiment.upstream.continue_pretraining else []
     translated = ["evaluation.upstream_sentences"] if experiment.evaluation.upstream_sentences is not None else []
