@@ -77,6 +77,7 @@ def test_an_instruct_model_is_finetuned_with_every_vocabulary(kind: str, tmp_pat
     sentencepiece = kind in ("gemma", "mistral")
     vocabulary = "{kind: bpe, size: 400, byte_fallback: true}" if sentencepiece else "{kind: byte-level-bpe, size: 400}"
     pipeline, store = finish(configured(tmp_path, downstream=f"{{corpus: own, vocabulary: {vocabulary}}}"))
+    assert "before the last answer" in (store.path(pipeline.report) / "report.md").read_text(encoding="utf-8")
     test = [json.loads(line)["messages"] for line in (tmp_path / "chats" / "test.jsonl").open(encoding="utf-8")][:3]
     for steps in pipeline.systems:
         finetuned, evaluated = store.path(steps.finetune), store.path(steps.evaluate)

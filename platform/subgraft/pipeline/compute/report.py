@@ -125,7 +125,7 @@ def collect(stage: ReportStage, inputs: Inputs) -> ReportData:
         bootstrap_samples=stage.bootstrap_samples,
         select=stage.select,
         text=_text(inputs["text"]) if "text" in inputs else (),
-        prompts=conversations if objective.needs_conversations else _PROMPTS[objective.source],
+        prompts=conversations if objective.kind == "chat" else _PROMPTS[objective.source],
         unit="documents" if any(system.measured(DocumentScores) for system in systems) else "sentences",
     )
 
