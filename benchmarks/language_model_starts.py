@@ -60,8 +60,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.subwords.vocabulary.extend import extend
-from subgraft.subwords.vocabulary.learning_errors import TooLargeError
+from subgraft.subwords.vocabulary.extend import Extender
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 STARTS = ("own", "mean", "distilled", "fitted", "layers", "distilled-input", "closed-form")
@@ -99,10 +98,7 @@ class NewTokens:
 
     @classmethod
     def of(cls, old: Tokenizer, text: Sequence[str], min_count: int, most: int = 1_000_000) -> NewTokens:
-        try:
-            extended = extend(old, text, most, min_count)
-        except TooLargeError as error:
-            extended = extend(old, text, error.possible, min_count)
+        extended = Extender.of(old, text).extend_at_most(most, min_count)
         entries = [extended.entries[token] for token in range(len(old), len(extended))]
         pieces = old.segment_batch([entry for entry in entries if entry is not None])
         before, after = (Counter(i for ids in each.encode_batch(text) for i in ids) for each in (old, extended))

@@ -162,7 +162,7 @@ class TextFit(FitSession):
         self._console.print(render(preview_vocabularies(old, train), None, continues=True))
         characters, extender = sum(map(len, train)), Extender.of(old, train)
         read = request.characters or characters_to_read(characters, quick=request.quick)
-        extension = self._extension(extender, train, read)
+        extension = self._extension(extender, train, characters, read)
         replaced = measure_lines(request.model, train, kind_like(old), min_count=1) if request.only_this_text else None
         if replaced:
             self._warn_of_lost_text(old, replaced.vocabulary, train)
@@ -193,7 +193,8 @@ class TextFit(FitSession):
             read = earlier if isinstance(earlier, int) else self._within_hours(configuration, tokens_per_character)
             read = min(read, PASSES * characters)
             self._folder.claim({**self._identity, _READ: read})
-            extension = self._extension(extender, train, read)
+            if examples_needed(characters, read) != extension.min_count:
+                extension = self._extension(extender, train, characters, read)
             configuration = replace(configuration, extension=extension, training=TextTraining.of(read))
         session = self._open_session(configuration.yaml())
         self._say(configuration.in_words)
@@ -231,9 +232,9 @@ class TextFit(FitSession):
         self._say(f"other text: {len(lines):,} lines, of which {len(test):,} are tested")
         return [line for index, line in enumerate(lines) if index % step], test
 
-    def _extension(self, extender: Extender, train: Sequence[str], read: int) -> _Extension:
-        """The extension by all subwords that are frequent enough in what is read of the text."""
-        old, min_count = extender.tokenizer, examples_needed(sum(map(len, train)), read)
+    def _extension(self, extender: Extender, train: Sequence[str], characters: int, read: int) -> _Extension:
+        """The extension by all subwords that are frequent enough in what is read of the text's characters."""
+        old, min_count = extender.tokenizer, examples_needed(characters, read)
         extended = extender.extend_at_most(MAX_ADDED, min_count)
         added = len(extended) - len(old)
         if added < MIN_VOCABULARY_SIZE:

@@ -44,15 +44,15 @@ def files(directory: Path) -> Mapping[str, str]:
     from subgraft.data.sources.generated import pairs
 
     english, german = _sides(list(pairs("law", "train", LINES)))
-    test = list(pairs("law", "test", TESTED + NEW))
+    test_english, test_german = _sides(list(pairs("law", "test", TESTED + NEW)))
     everyday = {split: _sides(list(pairs("everyday", split, count)))[1] for split, count in _EVERYDAY.items()}
     return {
         "README.md": _README.format(d=directory),
         "contracts.en": _lines(english),
         "contracts.de": _lines(german),
-        "test.en": _lines(_sides(test[:TESTED])[0]),
-        "test.de": _lines(_sides(test[:TESTED])[1]),
-        "new.en": _lines(_sides(test[TESTED:])[0]),
+        "test.en": _lines(test_english[:TESTED]),
+        "test.de": _lines(test_german[:TESTED]),
+        "new.en": _lines(test_english[TESTED:]),
         "contracts.txt": "\n".join(_lines(document) for document in _documents(german)),
         "domains.jsonl": _records(
             {"text": text, "label": label}

@@ -45,6 +45,7 @@ _GREEDY = Sampling(0.0)
 _TYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 # llama.cpp's memory for keys and values is a multiple of so many tokens, and is limited to so many.
 _BLOCK, _LARGEST = 256, 1 << 15
+_SUPPORTED = ("repetition_penalty", "bad_words_ids", "suppress_tokens")
 # Settings of generation that change nothing in greedy search and sampling without an encoder; others are refused.
 _WITHOUT_EFFECT = {
     *("bos_token_id", "decoder_start_token_id", "eos_token_id", "pad_token_id", "forced_bos_token_id"),
@@ -163,9 +164,6 @@ def require_engine_at(directory: Path, where: str) -> None:
     """The same for a directory, by its configuration alone."""
     config, file = read_config(directory), directory / "generation_config.json"
     require_engine(config, read_object(file) if file.is_file() else config, where)
-
-
-_SUPPORTED = ("repetition_penalty", "bad_words_ids", "suppress_tokens")
 
 
 def _penalties(bundle: Bundle) -> dict[str, Any]:

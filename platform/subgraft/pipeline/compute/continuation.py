@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from safetensors.numpy import save_file
@@ -14,7 +14,6 @@ from safetensors.numpy import save_file
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.config.settings_base import DecodingEngine
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import fast_continuer
@@ -102,37 +101,6 @@ def continuer(
     )
 
 
-def _in_ctranslate2(
-    bundle: Bundle,
-    languages: Languages | None,
-    settings: MeasurementSettings,
-    max_tokens: int | None = None,
-    chat: ChatTemplate | None = None,
-) -> Continuer:
-    bundle.model.to(device())  # type: ignore[arg-type]
-    limits: dict[str, Any] = {"max_length_ratio": settings.max_length_ratio, "max_tokens": max_tokens}
-    return fast_continuer(bundle, languages, beam=settings.beam, **limits, chat=chat)
-
-
-def _in_llama_cpp(
-    bundle: Bundle,
-    languages: Languages | None,
-    settings: MeasurementSettings,
-    max_tokens: int | None = None,
-    chat: ChatTemplate | None = None,
-) -> LlamaCppContinuer:
-    del languages  # of translators
-    model = LlamaCppModel.of_bundle(bundle)
-    return LlamaCppContinuer(model, max_length_ratio=settings.max_length_ratio, max_tokens=max_tokens, chat=chat)
-
-
-_CONTINUERS: Mapping[DecodingEngine, Callable[..., Continuer | LlamaCppContinuer]] = {
-    "transformers": continuer,
-    "ctranslate2": _in_ctranslate2,
-    "llamacpp": _in_llama_cpp,
-}
-
-
 def searcher(
     bundle: Bundle,
     languages: Languages | None,
@@ -141,7 +109,16 @@ def searcher(
     chat: ChatTemplate | None = None,
 ) -> Continuer | LlamaCppContinuer:
     """A continuer with the configured engine. Raises UserError if the engine does not support the model."""
-    return _CONTINUERS[settings.engine](bundle, languages, settings, max_tokens, chat)
+    if settings.engine == "transformers":
+        return continuer(bundle, languages, settings, max_tokens, chat)
+    ratio = settings.max_length_ratio
+    if settings.engine == "llamacpp":
+        model = LlamaCppModel.of_bundle(bundle)
+        return LlamaCppContinuer(model, max_length_ratio=ratio, max_tokens=max_tokens, chat=chat)
+    bundle.model.to(device())  # type: ignore[arg-type]
+    return fast_continuer(
+        bundle, languages, beam=settings.beam, max_length_ratio=ratio, max_tokens=max_tokens, chat=chat
+    )
 
 
 def prompt_of(line: str) -> str:
