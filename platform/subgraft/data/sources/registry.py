@@ -12,6 +12,7 @@ from pydantic import create_model
 
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import groups_in
+from subgraft.data.sources.bilingual import BILINGUAL
 from subgraft.data.sources.columns import COLUMNS
 from subgraft.data.sources.conversations import CONVERSATIONS
 from subgraft.data.sources.features import FEATURES
@@ -39,6 +40,7 @@ ENTRIES: tuple[SourceKind, ...] = (
     MTDATA,
     SQUAD,
     COLUMNS,
+    BILINGUAL,
     TOGETHER,
     RECORDS,
     CONVERSATIONS,

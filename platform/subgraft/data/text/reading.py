@@ -100,7 +100,6 @@ def bounded_chunks(
 def has_byte_order_mark(path: Path) -> bool:
     """Whether the file begins with a byte order mark, which `lines` drops."""
     with _open_plain_or_gzipped(path) as handle:
-        _require_lines(handle.peek(_FIRST_BYTES)[:_FIRST_BYTES], path)
         return handle.read(len(_BYTE_ORDER_MARK)) == _BYTE_ORDER_MARK
 
 
@@ -137,7 +136,7 @@ def _require_lines(start: bytes, path: Path) -> None:
         name = f" (<{root[1].decode('ascii')}>)" if root else ""
         hint = (
             "Write its segments to plain files, one per line; parallel texts to a file for each language. `fit "
-            "--pairs` reads memories called .tmx. If the markup itself is the text, remove everything before the first "
+            "--pairs` reads TMX and XLIFF. If the markup itself is the text, remove everything before the first "
             "element."
         )
         raise UserError(f"this is XML{name}, and lines of text were expected", where=str(path), hint=hint)

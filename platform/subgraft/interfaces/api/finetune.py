@@ -15,7 +15,7 @@ from subgraft.base.errors import ArgumentError
 from subgraft.interfaces.api.arguments import LanguagePair, pair_of, path_of, require_whole
 from subgraft.interfaces.api.experiments import experiment_of, store_step
 from subgraft.interfaces.api.exports import on_disk
-from subgraft.interfaces.api.fit import Pairs, TextSource, as_files, memory_files, memory_of, text_paths
+from subgraft.interfaces.api.fit import Pairs, TextSource, as_files, bilingual_file, pair_files, text_paths
 from subgraft.interfaces.api.progress import CallbackObserver, ProgressCallback
 from subgraft.interfaces.api.shown import as_html, as_text
 from subgraft.orchestration.store.outputs import require_empty_directory
@@ -116,7 +116,7 @@ def finetune(
 
     Args:
         model: One in memory, a directory, a hub id, or models:/NAME@ALIAS.
-        pairs: Two files, a translation memory (.tmx), (source, target) tuples, a `pandas.DataFrame` or a
+        pairs: Two files, a bilingual file (TMX, XLIFF), (source, target) tuples, a `pandas.DataFrame` or a
             `datasets.Dataset` (see `Pairs`).
         out: The directory to write; absent or empty.
         text: The text of a language model, in place of pairs: a path or several, of files or folders (lines, JSON
@@ -153,8 +153,8 @@ def finetune(
         elif not isinstance(text, tuple) or text:
             raise ArgumentError("a model is finetuned on pairs or on text", where="text", hint="Leave out one of them.")
         else:
-            if memory := memory_of(pairs):
-                pair, files = stack.enter_context(memory_files(memory, directory, pair))
+            if bilingual := bilingual_file(pairs):
+                pair, files = stack.enter_context(pair_files(bilingual, directory, pair))
             else:
                 files = stack.enter_context(as_files(pairs, pair))
             facts = BaseModelFacts.find(str(model), str(directory))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from subgraft.interfaces.api.outputs import Model
     from subgraft.orchestration.store.events import Observer
 
-# Two files, line by line; a translation memory (.tmx); (source, target) tuples; or a table (pandas.DataFrame,
+# Two files, line by line; a bilingual file (TMX, XLIFF); (source, target) tuples; or a table (pandas.DataFrame,
 # datasets.Dataset) with a column for each side, named source and target or by the languages' codes, or a column
 # `translation` of {code: text}. Of several directions, a mapping of these by name: {"de-en": …, "fr-en": …}.
 Pairs: TypeAlias = "tuple[Path, Path] | Iterable[tuple[str, str]] | Any"
@@ -119,7 +119,7 @@ def fit(
 
     Args:
         model: A directory, a hub id, or models:/NAME@ALIAS.
-        pairs: Two files, a translation memory (.tmx), (source, target) tuples, a `pandas.DataFrame` or a
+        pairs: Two files, a bilingual file (TMX, XLIFF), (source, target) tuples, a `pandas.DataFrame` or a
             `datasets.Dataset` (see `Pairs`); for one model of several directions a mapping of these, as in
             {"de-en": …, "fr-en": …}; with `labels` one file of labelled examples, (text, label) tuples, or a table with
             text and label, or value. None to fit a language model to `text`.
@@ -188,8 +188,8 @@ def fit(
             assert isinstance(pairs, Mapping)  # their names are its keys
             for direction, direction_pairs in zip(directions, pairs.values(), strict=True):
                 files += stack.enter_context(as_files(direction_pairs, direction))
-        elif memory := memory_of(pairs):
-            pair, files = stack.enter_context(memory_files(memory, model, requested[0] if requested else None))
+        elif bilingual := bilingual_file(pairs):
+            pair, files = stack.enter_context(pair_files(bilingual, model, requested[0] if requested else None))
             requested = (pair,)
         else:
             files = stack.enter_context(as_files(pairs, requested[0] if requested else None))
@@ -377,25 +377,25 @@ def _is_pair(codes: Sequence[str]) -> bool:
     return len(codes) == 2 and all(codes)
 
 
-def memory_of(pairs: Any) -> Path | None:
-    """The path of a translation memory, if the pairs are one."""
-    from subgraft.data.text.tmx import is_tmx
+def bilingual_file(pairs: Any) -> Path | None:
+    """The path of a bilingual file, if the pairs are one."""
+    from subgraft.data.sources.bilingual import is_bilingual
 
-    return Path(pairs) if isinstance(pairs, str | Path) and is_tmx(Path(pairs)) else None
+    return Path(pairs) if isinstance(pairs, str | Path) and is_bilingual(Path(pairs)) else None
 
 
 @contextmanager
-def memory_files(
-    memory: Path, model: Path | str, languages: Languages | None
+def pair_files(
+    bilingual: Path, model: Path | str, languages: Languages | None
 ) -> Iterator[tuple[Languages, tuple[Path, Path]]]:
-    """The languages of a translation memory's pairs, and their two files, which are temporary.
+    """The languages of a bilingual file's pairs, and their two files, which are temporary.
 
-    languages: None for those that the model's files name, or else the memory's two. Raises UserError as `read_tmx`.
+    languages: None for those that the model's files name, or else the file's two. Raises UserError as `read_pairs`.
     """
-    from subgraft.data.text.tmx import read_tmx
+    from subgraft.data.sources.bilingual import read_pairs
     from subgraft.modeling.tokenizers import checkpoint_languages
 
-    pair, pairs = read_tmx(memory, languages or checkpoint_languages(Path(located(model))))
+    pair, pairs = read_pairs(bilingual, languages or checkpoint_languages(Path(located(model))))
     with as_files(pairs, pair) as files:
         yield pair, files
 

@@ -11,6 +11,7 @@ from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.data.sources.kind import Pairing
+from subgraft.data.sources.paths import find_file
 from subgraft.data.sources.registry import CorpusSource
 from subgraft.interfaces.api.experiments import load_experiment
 from subgraft.interfaces.cli.arguments import Commands, add_json, add_out, console, corpus_languages, print_json
@@ -33,7 +34,9 @@ def add_to(commands: Commands) -> None:
         ("check", check, "read a whole corpus and show its contents"),
     ):
         parser = group.add_parser(name, help=description)
-        parser.add_argument("corpus", help="a built-in domain (everyday, law), a folder, or CONFIG.yaml:NAME")
+        parser.add_argument(
+            "corpus", help="a built-in domain (everyday, law), a folder, a TMX or XLIFF file, or CONFIG.yaml:NAME"
+        )
         languages_help = (
             "or one language; for parallel texts in a folder also A,B,C (default: en-de, or all that it has)"
         )
@@ -148,18 +151,31 @@ class _CorpusRequest:
 
 
 def _request_of(arguments: argparse.Namespace) -> _CorpusRequest:
-    """The named corpus: in a configuration, built in, or a folder."""
+    """The named corpus: in a configuration, built in, a bilingual file, or a folder."""
+    from subgraft.data.sources.bilingual import is_bilingual
+
     name: str = arguments.corpus
     if ".yaml:" in name or ".yml:" in name:
         return _configured(name)
     if not name:
         raise UserError("expected a corpus, found ''", hint="`subgraft corpora list` shows what there is.")
     languages: Languages | tuple[str, ...] | None = arguments.languages
+    if is_bilingual(Path(name)):
+        return _CorpusRequest(*_bilingual(name, languages), Cleaning(), Path.cwd())
     if name not in ("everyday", "law"):
         return _CorpusRequest(*_folder(name, languages), Cleaning(), Path.cwd())
     if isinstance(languages, tuple):
         raise UserError("the built-in corpus is of two languages", where="--languages", hint="Give en-de or de-en.")
     return _CorpusRequest(CorpusSource(generated=name), languages or USUAL, Cleaning(), Path.cwd())
+
+
+def _bilingual(name: str, languages: Languages | tuple[str, ...] | None) -> tuple[CorpusSource, Languages]:
+    """The source and languages of a bilingual file; None for those that it names."""
+    from subgraft.data.sources.bilingual import read_pairs
+
+    if isinstance(languages, tuple):
+        raise UserError("a bilingual file is read in two languages", where="--languages", hint="Give one as in en-de.")
+    return CorpusSource(bilingual={"train": name}), languages or read_pairs(find_file(name, Path.cwd()), None)[0]
 
 
 def _folder(name: str, languages: Languages | tuple[str, ...] | None) -> tuple[CorpusSource, Languages | None]:

@@ -45,7 +45,7 @@ def add_to(commands: Commands) -> None:
     fit.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     pairs = (
         "two files, plain or gzipped; line N of one translates line N of the other. Lines that are blank in both end a "
-        "document. Or one translation memory (.tmx). Repeat it, each time with --languages, to train one model for "
+        "document. Or one bilingual file (TMX, XLIFF). Repeat it, each time with --languages, to train one model for "
         "several directions"
     )
     data = fit.add_mutually_exclusive_group()
@@ -115,18 +115,18 @@ def _execute(session: FitSession, arguments: argparse.Namespace) -> None:
 def _pair_files(
     model: str, groups: Sequence[Sequence[Path]], directions: tuple[Languages, ...], stack: ExitStack
 ) -> tuple[tuple[Path, ...], tuple[Languages, ...]]:
-    """Two files for each group of pairs, and the directions; files of translation memories are temporary."""
-    from subgraft.data.text.tmx import is_tmx
-    from subgraft.interfaces.api.fit import memory_files
+    """Two files for each group of pairs, and the directions; those of bilingual files are temporary."""
+    from subgraft.data.sources.bilingual import is_bilingual
+    from subgraft.interfaces.api.fit import pair_files
 
     files: list[Path] = []
     for number, group in enumerate(groups):
-        if len(group) == 1 and is_tmx(group[0]):
+        if len(group) == 1 and is_bilingual(group[0]):
             requested = directions[number] if number < len(directions) else None
-            pair, group = stack.enter_context(memory_files(group[0], model, requested))
+            pair, group = stack.enter_context(pair_files(group[0], model, requested))
             directions = directions if directions or len(groups) > 1 else (pair,)
         if len(group) != 2:
-            hint = "Give a file of sources and a file of their translations, or one translation memory (.tmx)."
+            hint = "Give a file of sources and a file of their translations, or one bilingual file (TMX, XLIFF)."
             raise ArgumentError(f"expected two files, found {len(group)}", where="pairs", hint=hint)
         files += group
     return tuple(files), directions

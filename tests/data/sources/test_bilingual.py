@@ -1,4 +1,4 @@
-"""Translation memories as CAT tools write them, read for `fit`."""
+"""Bilingual files as CAT tools write them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
-from subgraft.data.text.tmx import read_tmx
+from subgraft.data.sources.bilingual import read_pairs
+from subgraft.data.sources.registry import CorpusSource, resolve
+from subgraft.data.text import reading
 from subgraft.interfaces.cli import main
 from toys import english, english_tokenizer, german, german_tokenizer, marian
 
@@ -37,14 +39,14 @@ def memory(place: Path, units: str = UNITS, head: str = HEAD, encoding: str = "u
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "iso-8859-1"])
 def test_pairs_have_the_text_of_every_variant_without_codes(encoding: str, tmp_path: Path) -> None:
-    assert read_tmx(memory(tmp_path, encoding=encoding), None) == (EN_DE, PAIRS)
+    assert read_pairs(memory(tmp_path, encoding=encoding), None) == (EN_DE, PAIRS)
 
 
 def test_a_gzipped_memory_is_read_in_the_other_direction(tmp_path: Path) -> None:
     path = memory(tmp_path)
     path.write_bytes(gzip.compress(path.read_bytes()))
     back = Languages(source="de_DE", target="en_XX")
-    assert read_tmx(path, back) == (back, [(PAIRS[0][1], PAIRS[0][0]), ("Farbe", "Colour")])
+    assert read_pairs(path, back) == (back, [(PAIRS[0][1], PAIRS[0][0]), ("Farbe", "Colour")])
 
 
 FRENCH = '<tu><tuv xml:lang="en"><seg>A</seg></tuv><tuv xml:lang="fr"><seg>Un</seg></tuv></tu>'
@@ -53,9 +55,10 @@ FRENCH = '<tu><tuv xml:lang="en"><seg>A</seg></tuv><tuv xml:lang="fr"><seg>Un</s
 @pytest.mark.parametrize(
     ("units", "head", "languages", "complaint"),
     [
-        (UNITS + FRENCH, HEAD, None, "the memory is in en, de, fr"),
+        (UNITS + FRENCH, HEAD, None, "the file is in en, de, fr"),
         (UNITS, HEAD, Languages(source="en", target="fr"), "no unit is in en and in fr\n  Its languages: en, de."),
         ("<tu>", HEAD, EN_DE, "not well-formed XML: mismatched tag"),
+        ("", "<html><body>", EN_DE, "outermost element is <html>\n  A bilingual file is one of tmx or xliff."),
         ("", '<!DOCTYPE t [<!ENTITY a "b">]><tmx><body>', EN_DE, "the file declares entities"),
         ("", '<!DOCTYPE t [<!ENTITY a SYSTEM "/etc/passwd">]><tmx><body>&a;', EN_DE, "the file declares entities"),
     ],
@@ -64,8 +67,62 @@ def test_other_files_are_refused(
     units: str, head: str, languages: Languages | None, complaint: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError) as refused:
-        read_tmx(memory(tmp_path, units, head), languages)
+        read_pairs(memory(tmp_path, units, head), languages)
     assert complaint in str(refused.value) and "memory.tmx" in str(refused.value)
+
+
+XLIFF = """<?xml version="1.0"?>
+<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">
+<file original="a" source-language="en-US" target-language="de-DE" datatype="plaintext"><body>
+ <trans-unit id="1"><source>Save <g id="1">all</g><x id="2" ctype="lb"/>files<bpt id="3">&lt;b&gt;</bpt></source>
+  <target state="translated">Alle <g id="1">Dateien</g> speichern</target>
+  <alt-trans><source>Save a file</source><target>Datei speichern</target></alt-trans></trans-unit>
+ <trans-unit id="2"><source>Open</source></trans-unit>
+ <trans-unit id="3"><source>Close</source><target state="needs-translation">Close it</target></trans-unit>
+ <trans-unit id="4"><source>One. Two.</source>
+  <seg-source><mrk mtype="seg" mid="1">One.</mrk> <mrk mtype="seg" mid="2">A <mrk mtype="x-term">two</mrk>.</mrk></seg-source>
+  <target><mrk mtype="seg" mid="1">Eins.</mrk> <mrk mtype="seg" mid="2">Zwei.</mrk></target></trans-unit>
+</body></file></xliff>
+"""  # noqa: E501
+XLIFF_2 = """<x:xliff xmlns:x="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en" trgLang="de">
+<x:file id="f"><x:unit id="u"><x:notes><x:note>not text</x:note></x:notes>
+ <x:segment state="final"><x:source>A <x:pc id="1">bold</x:pc> word<x:ph id="2"/></x:source>
+  <x:target>Ein <x:pc id="1">fettes</x:pc> Wort</x:target></x:segment>
+ <x:ignorable><x:source> </x:source></x:ignorable>
+ <x:segment><x:source>Two</x:source><x:target>Zwei</x:target></x:segment>
+ <x:segment state="initial"><x:source>Three</x:source><x:target>Machine</x:target></x:segment>
+</x:unit></x:file></x:xliff>
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        (XLIFF, [("Save all files", "Alle Dateien speichern"), ("One.", "Eins."), ("A two.", "Zwei.")]),
+        (XLIFF_2, [("A bold word", "Ein fettes Wort"), ("Two", "Zwei")]),
+    ],
+)
+def test_xliff_has_the_pairs_that_somebody_has_translated(
+    text: str, pairs: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    (tmp_path / "a.xlf").write_text(text)
+    assert read_pairs(tmp_path / "a.xlf", None) == (EN_DE, pairs)
+
+
+def test_a_corpus_of_bilingual_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    memory(tmp_path)
+    Path("a.xlf").write_text(XLIFF)
+    source = CorpusSource(bilingual={"train": "memory.tmx", "dev": "a.xlf"})
+    corpus = resolve(source, EN_DE, tmp_path)
+    assert [*corpus.read("train")] == PAIRS and corpus.size("dev") == 3
+    assert resolve(source, EN_DE.reversed, tmp_path).identity() != corpus.identity()
+    assert main(["corpora", "get", "a.xlf", "--out", "out"]) == 0, capsys.readouterr().err
+    assert [*reading.lines(Path("out/train.target"))] == ["Alle Dateien speichern", "Eins.", "Zwei."]
+    assert main(["corpora", "check", "memory.tmx", "--languages", "de-en"]) == 0
+    assert main(["corpora", "check", "absent.tmx"]) == 2 and "absent.tmx" in capsys.readouterr().err
 
 
 def test_a_fit_of_a_memory_is_one_of_its_pairs(
