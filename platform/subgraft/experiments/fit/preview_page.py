@@ -48,8 +48,7 @@ def render(preview: VocabularyPreview, cost: SentenceCost | None, continues: boo
     )
     advised = advice(preview.lines, preview.replaced_ratio, continues=continues)
     losses = [f"Warning: {way}, {lost}." for way, lost in _most_lost(preview).items()]
-    opening = (verdict(preview, continues), summary)
-    return Group(*opening, _options(preview, cost), *losses, sizes, _gain_table(preview), dropped, advised)
+    return Group(summary, _options(preview, cost), *losses, sizes, _gain_table(preview), dropped, advised)
 
 
 def verdict(preview: VocabularyPreview, continues: bool) -> str:

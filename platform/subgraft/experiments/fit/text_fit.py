@@ -251,9 +251,8 @@ class TextFit(FitSession):
         return _Extension(added, min_count)
 
     def _separator(self, text: Split) -> Separator:
-        bits = bits_by_separator(self._request.model, [line for line, _ in text.dev])
-        best = likeliest(bits)
-        if len(bits) > 1:
+        best, bits = text_separator(self._request.model, [line for line, _ in text.dev])
+        if bits:
             listed = ", ".join(f"{role} {fixed(bits[role], 3)}" for role in bits)
             self._say(
                 f"texts begin and end with the model's {best} token (bits per character before training: {listed})"
@@ -266,25 +265,22 @@ class TextFit(FitSession):
             self._say(printable(f"warning: {loss}"))
 
 
-def bits_by_separator(model: BaseModelFacts, dev: Sequence[str]) -> dict[Separator, float]:
-    """Bits per character of dev lines that begin and end with each special token that may stand between texts.
+def text_separator(model: BaseModelFacts, dev: Sequence[str]) -> tuple[Separator, Mapping[Separator, float]]:
+    """The special token with which dev lines begin and end most probably, and bits per character with each.
 
-    A Llama or Gemma has read a beginning before each text, a GPT-2 the end of another text. Empty for a model with one
-    such token.
+    A Llama or Gemma has read a beginning before each text, a GPT-2 the end of another text. Nothing is measured for a
+    model with one such token.
     """
     special = model.tokenizers["decoder"].special
-    if len({special[role] for role in SEPARATORS if role in special}) < 2:
-        return {}
+    roles = [role for role in SEPARATORS if role in special]
+    if len({special[role] for role in roles}) < 2:
+        return next(iter(roles), "eos"), {}
     bundle, lines = Bundle.load(model.directory), dev[:: max(1, len(dev) // MAX_COMPARED)]
     sums = {
         role: line_bits(bundle, lines, CausalSettings(packed=False, separator=role)).sum(axis=0) for role in SEPARATORS
     }
-    return {role: float(bits / max(1.0, characters)) for role, (bits, characters) in sums.items()}
-
-
-def likeliest(bits: Mapping[Separator, float]) -> Separator:
-    """The separator with the fewest bits; eos if there is one alone."""
-    return min(bits, key=bits.__getitem__, default="eos")
+    measured = {role: float(bits / max(1.0, characters)) for role, (bits, characters) in sums.items()}
+    return min(measured, key=measured.__getitem__), measured
 
 
 def split_text(files: TextFiles) -> Split:

@@ -48,9 +48,11 @@ class VocabularyAdvice:
 
     def table(self) -> RenderableType:
         """All of it, as the command prints it."""
+        from rich.console import Group
+
         from subgraft.experiments.fit.preview_page import render
 
-        return render(self.preview, self.cost, self.continues)
+        return Group(self.verdict, render(self.preview, self.cost, self.continues))
 
     def frame(self) -> pd.DataFrame:
         """A row for each vocabulary, the model's own first."""

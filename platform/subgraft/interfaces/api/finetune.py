@@ -178,11 +178,10 @@ def _text_settings(facts: BaseModelFacts, paths: tuple[Path, ...], field: str, f
         CLEANING,
         LEARNING_RATE,
         TextTraining,
-        bits_by_separator,
         characters_to_read,
-        likeliest,
         split_text,
         text_files,
+        text_separator,
     )
 
     text = split_text(TextFiles(paths, field))
@@ -200,7 +199,7 @@ def _text_settings(facts: BaseModelFacts, paths: tuple[Path, ...], field: str, f
         "cleaning": CLEANING.model_dump(include={"max_characters", "max_ratio"}),
         "upstream": {
             "checkpoint": facts.checkpoint,
-            "objectives": [{"kind": "causal", "separator": likeliest(bits_by_separator(facts, dev))}],
+            "objectives": [{"kind": "causal", "separator": text_separator(facts, dev)[0]}],
         },
         "downstream": {"corpus": "text"},
         "systems": [{"name": NAME, "vocabulary": "upstream"}],
