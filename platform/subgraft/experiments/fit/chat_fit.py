@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from subgraft.base.errors import ArgumentError
 from subgraft.data.sources.conversations import Turn, cells_of, conversations_in
 from subgraft.data.tasks.registry import TaskName
 from subgraft.data.text.text_files import TextFiles
+from subgraft.experiments.fit.commented_yaml import Section
 from subgraft.experiments.fit.split import Documents, Split, split
 from subgraft.experiments.fit.text_fit import CLEANING, TextFit
 from subgraft.modeling.inference.prompts import ChatTemplate, chat_template
@@ -23,7 +25,7 @@ class ChatFit(TextFit):
 
     outputs = "answers"
     files = "chat"
-    corpus = "{conversations: {folder: text/task}}"
+    corpus: ClassVar[Section] = {"conversations": {"folder": "text/task"}}
     tested = 200, 50  # an answer of a hundred tokens takes seconds
     max_length = 1024  # a conversation is not divided
 

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import MAX_LOST_LINES, VocabularyKind
 from subgraft.data.tasks.registry import TaskName
 from subgraft.experiments.fit.base_model import BaseModelFacts
 from subgraft.experiments.fit.choices import SELECT, VOCADT, Choice
+from subgraft.experiments.fit.commented_yaml import Commented, Section, to_yaml
 
 # The names of the systems. The first is the baseline.
 OLD, OWN = "old", "own"
+# The first lines of the file; where its figures come from is to be filled in.
+HEADER = """\
+# Written by `subgraft fit`, which writes it again: change a copy. `subgraft run` on this file is the same experiment.
+# Where the figures come from: {}.
+"""
 # The length in tokens of a training's sequences, if the model accepts it.
 USUAL_LENGTH = 256
 
@@ -51,11 +58,6 @@ class Configuration:
         """The name of the corpus, and of its folder next to the configuration."""
         return "text"
 
-    def yaml(self) -> str:
-        """The file's text."""
-        parts = (self._head(), self._domains(), self._systems(), self._training(), self._evaluation())
-        return "\n".join(part.strip("\n") + "\n" for part in parts)
-
     @property
     def task(self) -> TaskName:
         return task_of(self.languages)
@@ -66,131 +68,118 @@ class Configuration:
         return self.model.vocabulary_kind
 
     @property
-    def source(self) -> str:
+    def source(self) -> Section:
         """The corpus's source."""
-        return f"{{folder: {self.corpus}}}"
+        return {"folder": self.corpus}
 
     @property
     def _unit(self) -> str:
         """Of batches."""
         return "target characters"
 
-    def _head(self) -> str:
-        return f"""
-# Written by `subgraft fit`, which writes it again: change a copy. `subgraft run` on this file is the same experiment.
-# Where the figures come from: subgraft/experiments/fit/choices.py and docs/results.md.
-name: {self.name}
-preset: small
-task: {self.task}
-{self._languages}
-seeds: [{", ".join(map(str, self.choice.seeds))}]
-{self._sides}
-corpora:   # train, dev and test, as the fit has split your files
-{self._corpora}
-"""
+    def yaml(self) -> str:
+        """The file's text."""
+        return HEADER.format("subgraft/experiments/fit/choices.py and docs/results.md") + to_yaml(self.settings())
 
-    @property
-    def _languages(self) -> str:
+    def settings(self) -> Section:
+        """All settings, with comments on the choices."""
+        choice, model, several = self.choice, self.model, bool(self.directions)
+        pretrained = Commented([{"kind": model.objective}], "what it was pretrained on")
+        upstream: dict[str, Any] = {"checkpoint": model.checkpoint, "objectives": pretrained}
+        if self.new_languages:
+            upstream["new_languages"] = Commented(dict(self.new_languages), "codes that it lacks")
+        lost = {} if self.max_lost_lines == MAX_LOST_LINES else {"max_lost_lines": self.max_lost_lines}
+        vocabulary = {"kind": self.kind, "size": self.vocabulary_size, **lost}
+        systems = [
+            {"name": OLD, "vocabulary": "upstream", "learning_rate": choice.old_rate},
+            {"name": OWN, "initialiser": choice.initialiser},
+        ]
+        length = {} if (model.max_length or USUAL_LENGTH) >= USUAL_LENGTH else {"max_length": model.max_length}
+        vocadt = {"vocadt_training": length} if choice.initialiser == VOCADT and length else {}
+        return {
+            "name": self.name,
+            "preset": "small",
+            "task": self.task,
+            **self._languages(),
+            "seeds": list(choice.seeds),
+            **self._sides(),
+            "corpora": Commented(self._corpora(), "train, dev and test, as the fit has split your files"),
+            "upstream": Commented(upstream, model.name),
+            "downstream": {
+                **({} if several else {"corpus": self.corpus}),
+                "vocabulary": vocabulary,
+                **self._shared(),
+                **self._text(),
+            },
+            "systems": Commented(systems, self._rates),
+            **vocadt,
+            "finetune": {**self._finetune(), **length, **self._selection()},
+            **self._evaluation(),
+            "runtime": runtime_of(self.machine, max(1, self.machine.cores // (2 * len(choice.seeds)))),
+        }
+
+    def _languages(self) -> Section:
         if not self.directions:
-            return f"languages: {{source: {self.languages.source}, target: {self.languages.target}}}"
-        lines = (
-            f"  - {{source: {pair.source}, target: {pair.target}, corpus: {pair.name}}}" for pair in self.directions
-        )
-        return "\n".join(["directions:   # one model for all of them; the report is about the first", *lines])
+            return {"languages": {"source": self.languages.source, "target": self.languages.target}}
+        directions = [{"source": pair.source, "target": pair.target, "corpus": pair.name} for pair in self.directions]
+        return {"directions": Commented(directions, "one model for all of them; the report is about the first")}
 
-    @property
-    def _corpora(self) -> str:
+    def _corpora(self) -> Section:
         if not self.directions:
-            return f"  {self.corpus}: {self.source}"
-        return "\n".join(f"  {pair.name}: {{folder: {self.corpus}/{pair.name}}}" for pair in self.directions)
+            return {self.corpus: self.source}
+        return {pair.name: {"folder": f"{self.corpus}/{pair.name}"} for pair in self.directions}
+
+    def _sides(self) -> Section:
+        return {"sides": Commented(["encoder", "decoder"], "a vocabulary of the output side alone gained less")}
+
+    def _shared(self) -> Section:
+        return {"shared": Commented(True, "one vocabulary for both sides")}
+
+    def _text(self) -> Section:
+        files = [str(path.absolute()) for path in self.text]
+        return {"text": Commented({"target": files}, "vocabularies are learnt on it too")} if files else {}
 
     @property
-    def _sides(self) -> str:
-        return "sides: [encoder, decoder]   # a vocabulary of the output side alone gained less\n"
+    def _rates(self) -> str:
+        """A comment on the learning rates."""
+        return "each vocabulary with the learning rate that suits it: under the other's rate either would look worse"
 
-    @property
-    def _shared(self) -> str:
-        return "\n  shared: true   # one vocabulary for both sides"
+    def _finetune(self) -> Section:
+        choice = self.choice
+        return {
+            "epochs": None,
+            "max_steps": choice.steps,
+            "evaluate_at": list(choice.evaluate_at),
+            "batch_size": Commented(choice.batch_size, f"{self._unit}, the same sentences for every vocabulary"),
+            "learning_rate": choice.learning_rate,
+            "embedding_learning_rate": Commented(
+                choice.embedding_learning_rate, "of the tables, where new rows have far to go"
+            ),
+            "warmup_steps": choice.warmup_steps,
+            **({} if choice.sentences is None else {"dev_sentences": choice.sentences}),
+        }
 
-    def _domains(self) -> str:
-        kind, shared = self.kind, self._shared
-        files = ", ".join(_quote(str(path.absolute())) for path in self.text)
-        text = f"\n  text: {{target: [{files}]}}   # vocabularies are learnt on it too" if files else ""
-        lost = "" if self.max_lost_lines == MAX_LOST_LINES else f", max_lost_lines: {self.max_lost_lines}"
-        corpus = "" if self.directions else f"\n  corpus: {self.corpus}"
-        codes = ", ".join(f"{language}: {initialiser}" for language, initialiser in self.new_languages.items())
-        new = f"\n  new_languages: {{{codes}}}   # codes that it lacks" if codes else ""
-        return f"""
-# {self.model.name}
-upstream:
-  checkpoint: {_quote(self.model.checkpoint)}
-  objectives: [{{kind: {self.model.objective}}}]   # what it was pretrained on{new}
-downstream:{corpus}
-  vocabulary: {{kind: {kind}, size: {self.vocabulary_size}{lost}}}{shared}{text}
-"""
+    def _selection(self) -> Section:
+        return {"select": Commented(SELECT, "the dev score that picks the weights")}
 
-    @property
-    def _rates_comment(self) -> str:
-        return "Each vocabulary with the learning rate that suits it: under the other's rate either would look worse."
+    def _evaluation(self) -> Section:
+        reason = "outputs of young models run on: longer ones cost time and are wrong anyway"
+        quick = {"calibration": False, "by_token_count": False, "speed_sentences": 32, "speed_repeats": 1}
+        return {
+            "evaluation": {
+                "max_length_ratio": Commented(2.0, reason),
+                **({} if self.choice.sentences is None else {"test_sentences": self.choice.sentences}),
+                **(quick if self.quick else {}),
+            }
+        }
 
-    def _systems(self) -> str:
-        return f"""
-# {self._rates_comment}
-systems:
-  - {{name: {OLD}, vocabulary: upstream, learning_rate: {_rate(self.choice.old_rate)}}}
-  - {{name: {OWN}, initialiser: {self.choice.initialiser}}}
-"""
 
-    def _training(self) -> str:
-        choice, max_length = self.choice, self.model.max_length or USUAL_LENGTH
-        length = "" if max_length >= USUAL_LENGTH else f"\n  max_length: {max_length}"
-        start = f"\nvocadt_training:{length}\n" if choice.initialiser == VOCADT and length else ""
-        sentences = "" if choice.sentences is None else f"\n  dev_sentences: {choice.sentences}"
-        return f"""{start}
-finetune:
-  epochs: null
-  max_steps: {choice.steps}
-  evaluate_at: [{", ".join(map(str, choice.evaluate_at))}]
-  batch_size: {choice.batch_size}   # {self._unit}, the same sentences for every vocabulary
-  learning_rate: {_rate(choice.learning_rate)}
-  embedding_learning_rate: {_rate(choice.embedding_learning_rate)}   # of the tables, where new rows have far to go
-  warmup_steps: {choice.warmup_steps}{length}{sentences}
-{self._select}"""
-
-    @property
-    def _select(self) -> str:
-        return f"  select: {SELECT}   # the dev score that picks the weights\n"
-
-    @property
-    def _runtime(self) -> str:
-        machine, trainings = self.machine, 2 * len(self.choice.seeds)
-        cpus_per_step = max(1, machine.cores // trainings)
-        runtime = (
-            "gpus_per_worker: 1" if machine.gpu else f"cpus_per_step: {cpus_per_step}, evaluate_cpus: {machine.cores}"
-        )
-        return f"runtime: {{{runtime}}}   # of this machine; no result depends on it\n"
-
-    def _evaluation(self) -> str:
-        tested = "" if self.choice.sentences is None else f"\n  test_sentences: {self.choice.sentences}"
-        quick = "\n  calibration: false\n  by_token_count: false\n  speed_sentences: 32\n  speed_repeats: 1"
-        return f"""
-evaluation:
-  max_length_ratio: 2.0   # outputs of young models run on: longer ones cost time and are wrong anyway{tested}\
-{quick if self.quick else ""}
-{self._runtime}"""
+def runtime_of(machine: Machine, cpus_per_step: int) -> Commented:
+    """The settings of where a fit runs."""
+    cpus = {"cpus_per_step": cpus_per_step, "evaluate_cpus": machine.cores}
+    return Commented({"gpus_per_worker": 1} if machine.gpu else cpus, "of this machine; no result depends on it")
 
 
 def task_of(languages: Languages) -> TaskName:
     """The task; within one language nothing is translated."""
     return "text-to-text" if languages.source == languages.target else "translation"
-
-
-def _rate(value: float) -> str:
-    """A rate in the format of configurations: 5.0e-4."""
-    digits, exponent = f"{value:.1e}".split("e")
-    return f"{digits}e{int(exponent)}"
-
-
-def _quote(text: str) -> str:
-    """Quote a text for YAML."""
-    return "'" + text.replace("'", "''") + "'"

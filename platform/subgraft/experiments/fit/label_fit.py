@@ -12,6 +12,7 @@ from subgraft.config.settings_base import VocabularyKind
 from subgraft.data.tasks.registry import TaskName
 from subgraft.evaluation.reporting.understanding import labelled_table, metric_names, summarise_metric
 from subgraft.experiments.fit.choices import choose_for_labels
+from subgraft.experiments.fit.commented_yaml import Commented, Section
 from subgraft.experiments.fit.configuration import Configuration
 from subgraft.experiments.fit.labelled_split import LabelledSplit, split_labelled
 from subgraft.experiments.fit.outcome import Outcome
@@ -46,33 +47,28 @@ class LabelConfiguration(Configuration):
         return kind_like(self.model.tokenizers["decoder"])
 
     @property
-    def source(self) -> str:
-        columns = "".join(f", {role}: {column}" for role, column in self.examples.columns.items())
-        return f"{{labelled: {{folder: {self.corpus}, format: jsonl{columns}}}}}"
+    def source(self) -> Section:
+        return {"labelled": {"folder": self.corpus, "format": "jsonl", **self.examples.columns}}
 
-    @property
-    def _sides(self) -> str:
-        return ""
+    def _sides(self) -> Section:
+        return {}
 
-    @property
-    def _shared(self) -> str:
-        return ""
+    def _shared(self) -> Section:
+        return {}
 
-    @property
-    def _select(self) -> str:
-        return "  select: score   # of the task, on dev, picks the weights\n"
+    def _selection(self) -> Section:
+        return {"select": Commented("score", "of the task, on dev, picks the weights")}
 
     @property
     def _unit(self) -> str:
         return "characters"
 
     @property
-    def _rates_comment(self) -> str:
-        return "Both with one learning rate; new rows have their own."
+    def _rates(self) -> str:
+        return "both with one learning rate; new rows have their own"
 
-    def _evaluation(self) -> str:
-        quick = "\nevaluation: {speed_sentences: 32, speed_repeats: 1}\n" if self.quick else "\n"
-        return quick + self._runtime
+    def _evaluation(self) -> Section:
+        return {"evaluation": {"speed_sentences": 32, "speed_repeats": 1}} if self.quick else {}
 
 
 @dataclass(frozen=True)

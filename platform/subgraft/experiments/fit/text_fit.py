@@ -6,7 +6,6 @@ and saves tokens, or that is better; never one that makes the model worse on oth
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +13,7 @@ from itertools import chain
 from math import ceil, exp, log
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 from subgraft.base.errors import ArgumentError
 from subgraft.base.files import file_digest, require_file
@@ -31,7 +30,8 @@ from subgraft.evaluation.reporting.numbers import fixed, interval, percent, sign
 from subgraft.evaluation.reporting.records import ReportData
 from subgraft.experiments.fit.base_model import BaseModelFacts
 from subgraft.experiments.fit.choices import QUICK_SEEDS, SEEDS
-from subgraft.experiments.fit.configuration import OLD, Machine
+from subgraft.experiments.fit.commented_yaml import Commented, Section, to_yaml
+from subgraft.experiments.fit.configuration import HEADER, OLD, Machine, runtime_of
 from subgraft.experiments.fit.outcome import Advice, Outcome, untrained_in_words
 from subgraft.experiments.fit.preview_page import render
 from subgraft.experiments.fit.session import FitRequest, FitSession, PreparedFit, expected_training, machine
@@ -105,7 +105,7 @@ class TextFit(FitSession):
 
     outputs = "continuations"
     files = "text"
-    corpus = "{folder: text/task}"
+    corpus: ClassVar[Section] = {"folder": "text/task"}
     # Test examples of the report, under `quick` too; None for all.
     tested: tuple[int, int] | None = None
     # Tokens of an example at least, if the model takes as many.
@@ -346,7 +346,7 @@ class _Extension(NamedTuple):
 class _Configuration:
     """The contents of a fit's configuration.
 
-    corpus: The source of the task's corpus, in YAML.
+    corpus: The source of the task's corpus.
     replaced: The size of the vocabulary that replaces the old one, if any.
     other: Lines of the other text's test set, if there is one.  tested: Test examples; None for all.
     """
@@ -355,7 +355,7 @@ class _Configuration:
     model: BaseModelFacts
     task: TaskName
     language: str
-    corpus: str
+    corpus: Section
     separator: Separator
     extension: _Extension
     replaced: int | None
@@ -385,69 +385,73 @@ class _Configuration:
 
     def yaml(self) -> str:
         """The file's text."""
-        model, training, quote = self.model, self.training, json.dumps
-        corpora, upstream = f"  task: {self.corpus}", ""
+        return HEADER.format("docs/measurements/pretrained-language-model.md") + to_yaml(self.settings())
+
+    def settings(self) -> Section:
+        """All settings, with comments on the choices."""
+        model = self.model
+        corpora: dict[str, Any] = {"task": self.corpus}
+        upstream: dict[str, Any] = {"checkpoint": model.checkpoint}
         if self.other is not None:
-            corpora += "\n  other: {folder: text/other}   # its test set shows what the model forgets"
-            upstream = "\n  corpus: other"
-        kind = kind_like(model.tokenizers["decoder"])
-        replacing = (
-            ""
-            if self.replaced is None
-            else (
-                f"\n  - {{name: {REPLACED}, initialiser: mean, vocabulary_mode: replace, "
-                f"vocabulary_size: {self.replaced}, vocabulary_min_count: 1}}"
-            )
-        )
-        longest = self.max_length if model.max_length is None else min(model.max_length, self.max_length)
-        length = "" if longest == TextFit.max_length else f"\n  max_length: {longest}"
-        forgetting = "" if self.other is None else f"\n  upstream_sentences: {self.other}"
-        speed = (
-            "\n  beam: 1\n  speed_sentences: 16\n  max_length_ratio: 1.0   # a continuation is as long as its prompt"
-        )
-        speed += "\n  speed_repeats: 1" if self.quick else ""
-        speed += "" if self.tested is None else f"\n  test_sentences: {self.tested}"
-        cores = self.machine.cores
-        one_by_one = model.parameters > LARGE or 2 * len(self.seeds) >= cores
-        cpus = cores if model.parameters > LARGE else 1 if one_by_one else cores // (2 * len(self.seeds))
-        runtime = "gpus_per_worker: 1" if self.machine.gpu else f"cpus_per_step: {cpus}, evaluate_cpus: {cores}"
-        return f"""\
-# Written by `subgraft fit`, which writes it again: change a copy. `subgraft run` on this file is the same experiment.
-# Rates and sizes: docs/measurements/pretrained-language-model.md.
-name: {self.name}
-preset: small
-task: {self.task}
-languages: {{source: {self.language}, target: {self.language}}}
-seeds: [{", ".join(map(str, self.seeds))}]
-corpora:   # train, dev and test, as the fit has split your files
-{corpora}
-cleaning: {{max_characters: null, max_ratio: null}}
+            reason = "its test set shows what the model forgets"
+            corpora["other"], upstream["corpus"] = Commented({"folder": "text/other"}, reason), "other"
+        objectives = [{"kind": "causal", "separator": self.separator}]
+        upstream["objectives"] = Commented(objectives, "texts begin and end with this token")
+        vocabulary = {"kind": kind_like(model.tokenizers["decoder"]), "mode": "extend", "size": self.extension.added}
+        counts = {"min_count": self.extension.min_count, "max_lost_lines": self.max_lost_lines}
+        systems: list[Section] = [{"name": OLD, "vocabulary": "upstream"}, {"name": EXTENDED, "initialiser": "mean"}]
+        if self.replaced is not None:
+            replacing = {"vocabulary_mode": "replace", "vocabulary_size": self.replaced, "vocabulary_min_count": 1}
+            systems.append({"name": REPLACED, "initialiser": "mean", **replacing})
+        rate = Commented(NEW_EMBEDDING_LEARNING_RATE, "they have far to go")
+        return {
+            "name": self.name,
+            "preset": "small",
+            "task": self.task,
+            "languages": {"source": self.language, "target": self.language},
+            "seeds": list(self.seeds),
+            "corpora": Commented(corpora, "train, dev and test, as the fit has split your files"),
+            "cleaning": CLEANING.model_dump(include={"max_characters", "max_ratio"}),
+            "upstream": Commented(upstream, model.name),
+            "downstream": {"corpus": "task", "vocabulary": vocabulary | counts},
+            "systems": systems,
+            "finetune": {
+                **finetuning(self.training, model, self.max_length),
+                "new_embedding_learning_rate": rate,
+            },
+            "evaluation": self._evaluation(),
+            "runtime": self._runtime(),
+        }
 
-# {model.name}
-upstream:
-  checkpoint: {quote(model.checkpoint, ensure_ascii=False)}{upstream}
-  objectives: [{{kind: causal, separator: {self.separator}}}]   # texts begin and end with this token
-downstream:
-  corpus: task
-  vocabulary: {{kind: {kind}, mode: extend, size: {self.extension.added}, min_count: {self.extension.min_count}, \
-max_lost_lines: {self.max_lost_lines:g}}}
+    def _evaluation(self) -> Section:
+        return {
+            "beam": 1,
+            "speed_sentences": 16,
+            "max_length_ratio": Commented(1.0, "a continuation is as long as its prompt"),
+            **({"speed_repeats": 1} if self.quick else {}),
+            **({} if self.tested is None else {"test_sentences": self.tested}),
+            **({} if self.other is None else {"upstream_sentences": self.other}),
+        }
 
-systems:
-  - {{name: {OLD}, vocabulary: upstream}}
-  - {{name: {EXTENDED}, initialiser: mean}}{replacing}
+    def _runtime(self) -> Commented:
+        cores, trainings = self.machine.cores, 2 * len(self.seeds)
+        if self.model.parameters > LARGE:
+            return runtime_of(self.machine, cores)
+        return runtime_of(self.machine, max(1, cores // trainings))
 
-finetune:   # the other settings are those of language models that others pretrained
-  epochs: null
-  max_steps: {training.steps}
-  evaluate_at: {training.evaluate_at}
-  batch_size: {training.batch_size}
-  batch_unit: characters   # the same lines for every vocabulary
-  learning_rate: {LEARNING_RATE:.1e}
-  new_embedding_learning_rate: {NEW_EMBEDDING_LEARNING_RATE:.1e}   # they have far to go{length}
 
-evaluation:{speed}{forgetting}
-runtime: {{{runtime}}}   # of this machine; no result depends on it
-"""
+def finetuning(training: TextTraining, model: BaseModelFacts, max_length: int) -> Section:
+    """The settings of `finetune`; others are those of language models that others pretrained."""
+    longest = max_length if model.max_length is None else min(model.max_length, max_length)
+    return {
+        "epochs": None,
+        "max_steps": training.steps,
+        "evaluate_at": training.evaluate_at,
+        "batch_size": Commented(training.batch_size, "the same lines for every vocabulary"),
+        "batch_unit": "characters",
+        "learning_rate": LEARNING_RATE,
+        **({} if longest == TextFit.max_length else {"max_length": longest}),
+    }
 
 
 class _Contender(NamedTuple):

@@ -174,11 +174,13 @@ def _text_settings(facts: BaseModelFacts, paths: tuple[Path, ...], field: str, f
     """An experiment with one language model, and its text as files in the folder."""
     from subgraft.config.corpora import UNDETERMINED
     from subgraft.data.text.text_files import TextFiles
+    from subgraft.experiments.fit.commented_yaml import plain
     from subgraft.experiments.fit.text_fit import (
         CLEANING,
-        LEARNING_RATE,
+        TextFit,
         TextTraining,
         characters_to_read,
+        finetuning,
         split_text,
         text_files,
         text_separator,
@@ -189,7 +191,6 @@ def _text_settings(facts: BaseModelFacts, paths: tuple[Path, ...], field: str, f
         (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     dev = [line for line, _ in text.dev]
     training = TextTraining.of(characters_to_read(sum(len(line) for line, _ in text.train)))
-    length = {} if facts.max_length is None or facts.max_length >= 512 else {"max_length": facts.max_length}
     return {
         "name": NAME,
         "preset": "small",
@@ -203,15 +204,7 @@ def _text_settings(facts: BaseModelFacts, paths: tuple[Path, ...], field: str, f
         },
         "downstream": {"corpus": "text"},
         "systems": [{"name": NAME, "vocabulary": "upstream"}],
-        "finetune": {
-            "epochs": None,
-            "max_steps": training.steps,
-            "evaluate_at": training.evaluate_at,
-            "batch_size": training.batch_size,
-            "batch_unit": "characters",
-            "learning_rate": LEARNING_RATE,
-            **length,
-        },
+        "finetune": plain(finetuning(training, facts, TextFit.max_length)),
     }
 
 
