@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from subgraft.base.terminal_escaping import printable, write
 from subgraft.interfaces.cli.arguments import Commands, add_json, console, print_json
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 LIBRARIES = ("torch", "transformers", "tokenizers", "sentencepiece", "gensim", "ray", "mlflow", "sacrebleu")
 OPTIONAL = ("deepspeed", "mtdata")
 MIN_FREE_GIGABYTES = 5
-SHELLS = ("bash", "zsh", "tcsh")
+SHELLS = ("bash", "zsh", "tcsh", "fish")
+SOURCED = "in ~/.bashrc: source <(subgraft completion bash); in config.fish: subgraft completion fish | source"
 
 
 def add_to(commands: Commands) -> None:
@@ -29,7 +31,7 @@ def add_to(commands: Commands) -> None:
     add_json(doctor)
     doctor.set_defaults(command=examine)
     completion = commands.add_parser("completion", help="print the completion of commands and options for a shell")
-    completion.add_argument("shell", choices=SHELLS, help="in ~/.bashrc: source <(subgraft completion bash)")
+    completion.add_argument("shell", choices=SHELLS, help=SOURCED)
     completion.set_defaults(command=complete)
 
 
@@ -50,7 +52,56 @@ def complete(arguments: argparse.Namespace) -> None:
     """Print a completion script for a shell."""
     import shtab
 
-    write(shtab.complete(arguments.parser, shell=arguments.shell))
+    from subgraft.interfaces.cli import parser
+
+    write(_fish(parser()) if arguments.shell == "fish" else shtab.complete(parser(), shell=arguments.shell))
+
+
+# Whether the line has this command, and whether the next word is that of its subcommand.
+_FISH_TESTS = """\
+function __subgraft_in
+    set -l words (commandline -opc)
+    set -l last (math (count $argv) + 1)
+    test "$words[2..$last]" = "$argv"
+end
+function __subgraft_at
+    set -l words (commandline -opc)
+    set -e words[1]
+    test "$words" = "$argv"
+end"""
+
+
+def _fish(top: argparse.ArgumentParser) -> str:
+    """The completion for fish, which shtab does not write."""
+    return "\n".join([_FISH_TESTS, *_fish_lines(top)])
+
+
+def _fish_lines(parser: argparse.ArgumentParser) -> Iterator[str]:
+    path = parser.prog.partition(" ")[2]
+    for action in parser._actions:
+        about = "" if action.help is None else parser._get_formatter()._expand_help(action)
+        if isinstance(action.choices, Mapping):  # parsers by name
+            commands: Any = action
+            for command in commands._get_subactions():
+                yield _complete("at", path, f"-f -a {command.dest}", command.help or "")
+                yield from _fish_lines(action.choices[command.dest])
+        elif action.option_strings and about != argparse.SUPPRESS:
+            names = [f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in action.option_strings]
+            if action.choices is not None:
+                names.append(f"-x -a {_quoted(' '.join(map(str, action.choices)))}")
+            elif action.nargs != 0:
+                names.append("-r")  # a value follows, maybe a file
+            yield _complete("in" if path else "at", path, " ".join(names), about)
+        elif action.choices is not None:
+            yield _complete("at", path, f"-f -a {_quoted(' '.join(map(str, action.choices)))}", about)
+
+
+def _complete(test: str, path: str, completed: str, about: str) -> str:
+    return f"complete -c subgraft -n {_quoted(f'__subgraft_{test} {path}'.strip())} {completed} -d {_quoted(about)}"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _finding(ok: bool, line: str) -> Text:
