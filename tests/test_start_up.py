@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from small_experiments import TINY, finish, written
+from subgraft.interfaces.cli import GROUPS, parser
+from subgraft.interfaces.cli.arguments import Parser
 
 HEAVY = ("torch", "transformers", "gensim", "nltk", "sacrebleu", "scipy", "sklearn", "ray", "matplotlib")
 WITHOUT_A_MODEL = ("corpora", "vocabularies", "report")
@@ -65,6 +67,42 @@ def test_help_imports_nothing_heavy(arguments: tuple[str, ...], tmp_path: Path) 
     code, modules, _ = ended(tmp_path, *arguments)
     assert code == 0
     require_light(modules, "mlflow", "numpy", "rich")
+
+
+@pytest.mark.parametrize("command", [name for names in GROUPS.values() for name in names])
+def test_a_command_is_that_of_the_module_which_the_table_names(command: str) -> None:
+    def named(parser: Parser) -> dict[str, str]:
+        (commands,) = (each for each in parser._actions if each.choices and not each.option_strings)
+        return {name: each.format_help() for name, each in dict(commands.choices or {}).items()}
+
+    (group,) = (names for names in GROUPS.values() if command in names)
+    assert [*named(parser(command))] == [*group]
+    assert named(parser(command))[command] == named(parser())[command]
+
+
+def test_a_command_imports_its_own_module_alone(tmp_path: Path) -> None:
+    program = WATCHED.replace('.partition(".")[0]', "")
+    done = subprocess.run(
+        [sys.executable, "-c", program, "store", "--help"], capture_output=True, text=True, check=True
+    )
+    modules = json.loads(done.stderr.splitlines()[-1])[1]
+    inside = [name for name in modules if name.removeprefix("subgraft.interfaces.cli.") in GROUPS]
+    assert inside == ["subgraft.interfaces.cli.store"]
+
+
+def test_what_reads_vocabularies_alone_imports_no_torch(tmp_path: Path) -> None:
+    for command in (
+        ("example", "try"),
+        ("vocab", "learn", "--text", "try/contracts.en", "--size", "500", "--out", "old"),
+        ("vocab", "learn", "--text", "try/contracts.de", "--size", "600", "--like", "old", "--out", "new"),
+        ("vocab", "compare", "old", "new", "--text", "try/contracts.de"),
+        ("vocab", "extend", "old", "--text", "try/contracts.de", "--add", "20", "--out", "extended"),
+        ("similar", "--vocab", "old", "--token", "▁der"),
+        ("corpora", "list"),
+    ):
+        code, modules, message = ended(tmp_path, *command)
+        assert code == 0, message
+        assert not modules & {"torch", "transformers", "ray"}, command
 
 
 @pytest.mark.parametrize("command", ["plan", "run", "search"])
