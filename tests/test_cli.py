@@ -21,7 +21,7 @@ import toys
 from subgraft import __version__
 from subgraft.config.corpora import Languages
 from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbeddings, origin
-from subgraft.interfaces.cli import main
+from subgraft.interfaces.cli import main, parser
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -512,3 +512,15 @@ def test_a_reader_that_has_enough_is_not_an_error() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "values"),
+    [
+        (("serve", "a", "--port", "0", "b"), "models", ["a", "b"]),
+        (("compare", "one", "--json", "two", "three"), "runs", ["one", "two", "three"]),
+        (("plan", "c.yaml", "seeds=[1]", "--json", "preset=small"), "overrides", ["seeds=[1]", "preset=small"]),
+    ],
+)
+def test_the_words_of_a_list_may_be_on_both_sides_of_an_option(words: Sequence[str], name: str, values: object) -> None:
+    assert vars(parser().parse(words))[name] == values

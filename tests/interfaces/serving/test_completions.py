@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import transformers
 
 from clients import TOKEN, listening_to
 from finished import gpt2_bundle, separate_bundle
@@ -18,6 +19,7 @@ from instruct import INSTRUCT
 from published import CHECKPOINTS
 from served_models import served
 from subgraft.base.errors import UserError
+from subgraft.interfaces.api.outputs import translate
 from subgraft.interfaces.serving.writer import Writer, open_model
 from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
 from subgraft.modeling.inference.continue_text import Continuer
@@ -228,6 +230,22 @@ def test_a_gguf_is_served(tmp_path: Path) -> None:
     with (
         pytest.raises(UserError, match=r"a GGUF runs in llama\.cpp"),
         open_model(str(tmp_path / "out"), None, 1, "transformers"),
+    ):
+        pass
+    with pytest.raises(UserError, match="no encoder, so it cannot translate"):  # not: it has no beam search
+        translate(tmp_path / "out", [PROMPT])
+
+
+def test_a_classifier_is_refused_for_llama_cpp_before_its_weights_are_read(tmp_path: Path) -> None:
+    pytest.importorskip("xllamacpp")
+    CHECKPOINTS["gpt2"].publish(tmp_path / "model")
+    model = transformers.GPT2ForSequenceClassification.from_pretrained(tmp_path / "model")
+    model.save_pretrained(tmp_path / "model")
+    config = tmp_path / "model" / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"n_embd": 48}))  # which the weights do not have
+    with (
+        pytest.raises(UserError, match=r"which llama\.cpp does not run"),
+        open_model(str(tmp_path / "model"), None, 1, "llamacpp"),
     ):
         pass
 

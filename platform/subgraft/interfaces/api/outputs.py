@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.settings_base import DecodingEngine, SideName
 from subgraft.data.text.features import FEATURES, Features
-from subgraft.embeddings.transplanting.transplant import TransplantReport
 from subgraft.interfaces.api.arguments import LanguagePair, located, one_of, pair_of, path_of, require_whole, shown
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.llama_cpp import LlamaCppContinuer, LlamaCppModel, require_engine_at
@@ -33,9 +32,11 @@ from subgraft.modeling.tokenizers import checkpoint_directions, languages_of, wr
 from subgraft.orchestration.store.outputs import new_directory
 from subgraft.pipeline.compute.continuation import searcher as continuing
 from subgraft.pipeline.compute.outputs import searcher as translating
-from subgraft.pipeline.compute.transfer import write_reports
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.conditioned import source_read
+
+if TYPE_CHECKING:
+    from subgraft.embeddings.transplanting.transplant import TransplantReport
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,6 +88,8 @@ class Model:
         self.bundle.save(directory)
         write_languages(self._directions, directory)
         if self.reports:
+            from subgraft.pipeline.compute.transfer import write_reports
+
             write_reports(self.reports, directory, self.original)
 
 
@@ -112,7 +115,7 @@ def translate(
     texts: Sequence[str],
     *,
     languages: LanguagePair | None = None,
-    beam: int = 4,
+    beam: int | None = None,
     batch_size: int = 32,
     progress: Progress | None = None,
 ) -> list[str]:
@@ -120,7 +123,8 @@ def translate(
 
     model: one in memory, or a directory, an export of one to CTranslate2, a hub id, or models:/NAME@ALIAS.
     languages: of source and target, for models with language codes; by default those that the model was made for.
-    batch_size: sentences at a time.  progress: called after each batch with the sentences done and their total.
+    beam: by default 4.  batch_size: sentences at a time.
+    progress: called after each batch with the sentences done and their total.
 
     Raises UserError for a model that writes no text or has no encoder, and for languages that it does not know.
     """
@@ -186,7 +190,8 @@ class _GenerationRequest:
     def require_fitting(self, *, translates: bool) -> None:
         """Raises UserError for translation without an encoder, and for `max_tokens` or `chat` with one."""
         if not translates and not self.prompts:
-            raise UserError("this model has no encoder, so it cannot translate", where=self.where)
+            hint = "`subgraft generate` continues or answers texts; `evaluate --hypotheses` scores its outputs."
+            raise UserError("this model has no encoder, so it cannot translate", where=self.where, hint=hint)
         if translates and self.max_tokens is not None:
             hint = "Leave it out: outputs are limited by the length of their sources."
             raise ArgumentError("this model has an encoder", where="max_tokens", hint=hint)

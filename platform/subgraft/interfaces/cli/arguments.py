@@ -56,7 +56,7 @@ class Parser(argparse.ArgumentParser):
         raise UserError(message, where=self._command, hint=f"`{self.prog} --help` shows its arguments.")
 
     def parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
-        """As parse_args, but overrides of a configuration may be anywhere after it. Raises UserError."""
+        """As parse_args, but the words of a list may be on both sides of an option. Raises UserError."""
         parsed: argparse.Namespace = self.parse_known_args(arguments)[0]
         return parsed
 
@@ -68,8 +68,9 @@ class Parser(argparse.ArgumentParser):
             return super().parse_known_args(words, namespace)
         parsed, remaining = super().parse_known_args(words, namespace)
         # argparse fills positional arguments in one place only, and returns those after an option.
-        if remaining and "overrides" in parsed:
-            parsed.overrides = [*parsed.overrides, *remaining]
+        lists = [each.dest for each in self._actions if not each.option_strings and each.nargs in ("*", "+")]
+        if remaining and lists:
+            setattr(parsed, lists[-1], [*getattr(parsed, lists[-1]), *remaining])
         elif remaining:
             self.error(f"unexpected: {' '.join(remaining)}")
         return parsed, []

@@ -16,7 +16,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.settings_base import DecodingEngine
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.exporting.llama_cpp import LlamaCppCompleter, LlamaCppModel
+from subgraft.modeling.exporting.llama_cpp import LlamaCppCompleter, LlamaCppModel, require_engine_at
 from subgraft.modeling.families import family_of
 from subgraft.modeling.gguf_files import gguf_at
 from subgraft.modeling.heads import head_of
@@ -104,6 +104,8 @@ def open_model(
         directory = Path(model)
         if not is_exported(directory):
             directory = require_model(model)
+            if engine == "llamacpp":
+                require_engine_at(directory, model)
             directions = () if languages else checkpoint_directions(directory)
             languages = languages_at(directory, languages)
             bundle = Bundle.load(directory)

@@ -22,7 +22,7 @@ from subgraft.base.errors import UserError
 from subgraft.base.json_io import read_object
 from subgraft.modeling.bundle import DEFAULT_MAX_LENGTH, Bundle
 from subgraft.modeling.exporting.gguf import compare_probabilities, copy_gguf, write_gguf
-from subgraft.modeling.families import family_of
+from subgraft.modeling.families import family_of, head_in
 from subgraft.modeling.gguf_files import described_model, require_gguf, require_layout
 from subgraft.modeling.hub import read_config
 from subgraft.modeling.inference.complete import Completion, Sampling, batches_of
@@ -150,6 +150,9 @@ def require_engine(config: Mapping[str, Any], generation: Mapping[str, Any], whe
     """
     require_llama_cpp()
     require_gguf()
+    if (head := head_in(config)) is not None:
+        hint = "Leave `engine` out: transformers runs it."
+        raise UserError(f"this model has {head}, which llama.cpp does not run", where=where, hint=hint)
     require_layout(family_of(config), config, where)
     lacking = [name for name in APPLIED_SETTINGS if name not in (*_WITHOUT_EFFECT, *_SUPPORTED)]
     named = [name for name in lacking if generation.get(name)]
