@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def _rows(sheet: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def _fill(sheet: Path, answer: dict[str, int], delimiter: str = ",") -> None:
+def _fill(sheet: Path, answer: Mapping[str, int | str], delimiter: str = ",") -> None:
     """As a judge does: every question of a text with the answer to its key."""
     rows = [{**row, **dict.fromkeys(QUESTIONS, str(answer[row["key"]]))} for row in _rows(sheet)]
     with sheet.open("w", encoding="utf-8-sig", newline="") as file:
@@ -118,11 +119,30 @@ def test_every_mistake_of_a_sheet_is_reported(make: Path, capsys: pytest.Capture
     assert main(["judge", "score", "kept/key.json", str(sheet), "--out", "ratings.json"]) == 2
     errors = capsys.readouterr().err
     assert "judge-1.csv:2: fits its source: '2' is not an answer" in errors
-    assert "judge-1.csv:3: fits its source: no answer" in errors
+    assert "judge-1.csv:3" not in errors, "an empty cell may stay empty"
     assert "judge-1.csv:4: unknown key '0badc0de'" in errors
     assert f"key {rows[3]['key']} is there twice" in errors
     assert "2 texts of the sheet are not there" in errors and last
     assert "An answer is a whole number from 0 to 1." in errors and not (make / "ratings.json").exists()
+
+
+def test_rows_that_are_not_filled_in_are_left_out_and_counted(make: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A sheet with one row left empty, one with one filled, and one that nobody touched."""
+    sheets = [make / "sheets" / f"judge-{number}.csv" for number in (1, 2)]
+    rows = _rows(sheets[0])
+    untouched = make / "untouched.csv"
+    untouched.write_bytes(sheets[0].read_bytes())
+    assert main(["judge", "score", "kept/key.json", str(untouched)]) == 2
+    assert "no row is filled in" in capsys.readouterr().err
+    _fill(sheets[0], {row["key"]: 1 for row in rows[1:]} | {rows[0]["key"]: ""})
+    _fill(sheets[1], {row["key"]: "" for row in rows[1:]} | {rows[0]["key"]: 0})
+    assert main(["judge", "score", "kept/key.json", *map(str, [*sheets, untouched]), "--out", "ratings.json"]) == 0
+    left_out = 2 * len(rows)
+    assert f"2 judges, 3 items. {left_out} rows are not filled in" in " ".join(capsys.readouterr().out.split())
+    ratings = json.loads((make / "ratings.json").read_text())
+    assert ratings["unfilled_rows"] == left_out and ratings["judges"] == 2
+    means = [system["grammatical"]["mean"] for system in ratings["systems"].values()]
+    assert sorted(means) == pytest.approx([2 / 3, 1, 1])
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,11 @@ Answers = Mapping[str, tuple[int, ...]]
 
 
 def read_answers(sheets: Sequence[Path], key: Key) -> dict[str, Answers]:
-    """Read the answers of every judge; a judge is named after the file.
+    """Read the answers of every judge, who is named after the file, to texts with an answer to every question.
 
     Raises:
-        UserError: an answer is missing or out of range, or a key is unknown or repeated. The error lists every mistake.
+        UserError: an answer is out of range, a key is unknown or repeated, a row is missing, or no row is filled in.
+            The error lists every mistake.
     """
     judges = [sheet.stem for sheet in sheets]
     if len(set(judges)) < len(judges):
@@ -39,6 +40,12 @@ def read_answers(sheets: Sequence[Path], key: Key) -> dict[str, Answers]:
         more = [f"and {len(mistakes) - _MAX_MISTAKES} more"] if len(mistakes) > _MAX_MISTAKES else []
         raise UserError(
             "\n".join([*mistakes[:_MAX_MISTAKES], *more]), hint=f"An answer is a whole number from 0 to {key.most}."
+        )
+    if not any(answers.values()):
+        raise UserError(
+            "no row is filled in",
+            where=", ".join(map(str, sheets)),
+            hint="Rows without an answer to every question are left out.",
         )
     return answers
 
@@ -61,16 +68,20 @@ def _parse_sheet(sheet: Path, key: Key, mistakes: list[str]) -> Iterator[tuple[s
             mistakes += [
                 f"{where}: {question}: {answer}" for question, answer in cells.items() if isinstance(answer, str)
             ]
-            yield name, tuple(answer for answer in cells.values() if isinstance(answer, int))
+            if all(isinstance(answer, int) for answer in cells.values()):
+                yield name, tuple(answer for answer in cells.values() if isinstance(answer, int))
     if missing := [name for name in key.texts if name not in seen]:
         mistakes.append(f"{sheet}: {len(missing)} texts of the sheet are not there, such as {missing[0]}")
 
 
-def _parse_answer(cell: str, highest: int) -> int | str:
-    """Parse a cell into an answer, or into a description of the mistake. A spreadsheet may have turned 1 into 1.0."""
+def _parse_answer(cell: str, highest: int) -> int | str | None:
+    """Parse a cell into an answer, None if it is empty, or a description of the mistake.
+
+    A spreadsheet may have turned 1 into 1.0.
+    """
     text = cell.strip().removesuffix(".0").removesuffix(",0")
     if not text:
-        return "no answer"
+        return None
     return int(text) if re.fullmatch(r"[0-9]{1,4}", text) and int(text) <= highest else f"{cell!r:.40} is not an answer"
 
 

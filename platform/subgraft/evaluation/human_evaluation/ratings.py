@@ -23,11 +23,19 @@ Scale = Literal["nominal", "interval"]
 
 @dataclass(frozen=True)
 class Ratings:
-    """systems: estimates for every question and for their sum.  agreement: alpha by question, if defined."""
+    """Results of the rows that are filled in.
+
+    Attributes:
+        judges: Those who filled in any row.
+        unfilled: Rows of all sheets without an answer to every question, which are left out.
+        systems: Estimates for every question and for their sum; a system without any answer is absent.
+        agreement: Alpha by question, if defined.
+    """
 
     run: str
     judges: int
     items: int
+    unfilled: int
     systems: Mapping[str, Mapping[str, Estimate]]
     agreement: Mapping[str, float | None]
 
@@ -44,6 +52,7 @@ class Ratings:
             "run": self.run,
             "judges": self.judges,
             "items": self.items,
+            "unfilled_rows": self.unfilled,
             "confidence": 0.95,
             "systems": systems,
             "krippendorff_alpha": dict(self.agreement),
@@ -64,9 +73,10 @@ class Ratings:
         return sheet
 
     def _caption(self) -> str:
+        unfilled = f" {self.unfilled} rows are not filled in and left out." if self.unfilled else ""
         return (
-            f"{self.judges} judges, {self.items} items. Means with 95 % intervals, over items by bootstrap; agreement "
-            "is Krippendorff's alpha: 1 is full, 0 is chance."
+            f"{self.judges} judges, {self.items} items.{unfilled} Means with 95 % intervals, over items by bootstrap; "
+            "agreement is Krippendorff's alpha: 1 is full, 0 is chance."
         )
 
 
@@ -75,7 +85,9 @@ def _cell(result: Estimate) -> str:
 
 
 def rate(key: Key, answers: Mapping[str, Answers], samples: int = 1000) -> Ratings:
-    """Summarise answers by judge to all texts of the key. The same answers make the same intervals."""
+    """Summarise answers by judge to texts of the key. The same answers make the same intervals."""
+    answered = {name for by_text in answers.values() for name in by_text}
+    rated = {key.texts[name].system for name in answered}
     numbers = {
         question: {
             judge: {name: answer[index] for name, answer in by_text.items()} for judge, by_text in answers.items()
@@ -88,12 +100,14 @@ def rate(key: Key, answers: Mapping[str, Answers], samples: int = 1000) -> Ratin
     systems = {
         system: {question: _estimate(key, system, by_judge, samples) for question, by_judge in numbers.items()}
         for system in key.systems
+        if system in rated
     }
     agreement = {
         question: krippendorff_alpha(by_judge, _scale(key, question)) for question, by_judge in numbers.items()
     }
-    items = len({origin.item for origin in key.texts.values()})
-    return Ratings(key.run, len(answers), items, systems, agreement)
+    items = len({key.texts[name].item for name in answered})
+    unfilled = sum(len(key.texts) - len(by_text) for by_text in answers.values())
+    return Ratings(key.run, sum(map(bool, answers.values())), items, unfilled, systems, agreement)
 
 
 def _scale(key: Key, question: str) -> Scale:
@@ -102,9 +116,12 @@ def _scale(key: Key, question: str) -> Scale:
 
 def _estimate(key: Key, system: str, by_judge: Mapping[str, Mapping[str, int]], samples: int) -> Estimate:
     """The mean over judges and items. The bootstrap resamples items only."""
-    names = [name for name, origin in key.texts.items() if origin.system == system]
-    sums = [sum(numbers[name] for numbers in by_judge.values()) for name in names]
-    statistics = np.array([[[total, len(by_judge)] for total in sums]], dtype=np.float64)
+    answers = [
+        [numbers[name] for numbers in by_judge.values() if name in numbers]
+        for name, origin in key.texts.items()
+        if origin.system == system
+    ]
+    statistics = np.array([[[sum(item), len(item)] for item in answers if item]], dtype=np.float64)
     return estimate(ratio, statistics, samples=samples, seed=key.seed)
 
 
