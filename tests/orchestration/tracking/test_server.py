@@ -20,7 +20,7 @@ from subgraft.config.settings_base import Settings
 from subgraft.orchestration.store.events import Metrics
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.orchestration.tracking.compare import compare, table
+from subgraft.orchestration.tracking.compare import SINGLE, compare, table
 from subgraft.orchestration.tracking.model_registry import CARD, TEXTS, Registry
 from subgraft.orchestration.tracking.outbox import Delivery, Outbox, StartRun
 from subgraft.orchestration.tracking.payloads import SHORT_LENGTH, fingerprints_in
@@ -159,10 +159,10 @@ def test_runs_are_compared(store: Store) -> None:
     names = [system.system for system in compare(server, ["forgetful"])]
     assert names == ["patt", "patt (upstream)", "evaluate bert"]
     console = Terminal(width=100, record=True, file=(store.home / "printed").open("w"))
-    console.print(table(systems))
+    console.print(table(systems, 100, [SINGLE]))
     shown = console.export_text()
-    assert re.search(r"tuesday +patt +1 +21", shown)
-    assert "may be due to chance, by its seed" in re.sub(r"\s+", " ", shown)
+    assert re.search(r"patt +1 +1 +21", shown) and "run 1: tuesday" in shown
+    assert "may be due to chance, by seeds" in re.sub(r"\s+", " ", shown)
     with pytest.raises(UserError, match=r"there is no run 'sunday'.*\n.*tuesday"):
         compare(server, ["sunday"])
     with pytest.raises(UserError, match="none of these runs has a finished stage 'finetune'"):

@@ -119,14 +119,17 @@ def plan(arguments: argparse.Namespace) -> None:
 
 
 def compare_runs(arguments: argparse.Namespace) -> None:
-    from subgraft.orchestration.tracking.compare import compare, table, write_csv
+    from subgraft.orchestration.tracking.compare import SINGLE, compare, significance, table, write_csv
 
     with recording_server() as server:
         systems = compare(server, arguments.runs)
+        tests = [significance(default_home(), server.find(run)) for run in arguments.runs]
     if arguments.json:
         print_json(systems=systems)
     elif arguments.csv is None:
-        console().print(table(systems))
+        numbers = [f"run {number}: " if len(tests) > 1 else "" for number in range(1, len(tests) + 1)]
+        lines = [f"{number}{line}" for number, each in zip(numbers, tests, strict=True) for line in each]
+        console().print(table(systems, console().width, lines or [SINGLE]))
     elif str(arguments.csv) == "-":
         write_csv(systems, sys.stdout)
     else:
