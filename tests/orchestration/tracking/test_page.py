@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import stat
@@ -16,14 +17,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import sleep
-from urllib.parse import parse_qs, urlsplit
+from typing import Any
 
 import psutil
 import pytest
 
+from browser import WIDE, Browser, chromium
 from listening import answering_elsewhere, listening
 from subgraft.base.errors import OperationalError, UserError
-from subgraft.orchestration.tracking.page import PASSWORD, USER, addresses, is_open, password_in, serve
+from subgraft.orchestration.tracking.page import (
+    CLOSED,
+    PASSWORD,
+    USER,
+    addresses,
+    is_open,
+    password_in,
+    serve,
+    start_page,
+)
 from subgraft.orchestration.tracking.server import Server
 from tracking_servers import wait_for
 
@@ -118,35 +129,121 @@ def page(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]
         page.process.wait()
 
 
-def test_the_page_opens_on_systems_by_score(tmp_path: Path) -> None:
-    """MLflow's own search gets the filter and order of the shared view; columns are those that the runs have."""
-    server = Server(tmp_path, f"sqlite:///{tmp_path}/mlflow.db")
-    invocation = server.start("demo", "monday", 1, {}, {})
-    for time, (system, score) in enumerate((("old", 5.0), ("mean", 7.0), ("random", 6.0)), 2):
-        run = server.start("demo", system, time, {}, {"kind": "system", "system": system}, invocation)
-        server.log_metrics(run, [("test/BLEU", score, 1, 0), ("finetune/seconds", 9.0, 1, 0), ("other", 1.0, 1, 0)])
+def make_systems(home: Path, scores: dict[str, float], *, running: bool = False) -> tuple[Server, str]:
+    """An invocation with a report and its systems, whose dev score is their test score; running ones have no other."""
+    server = Server(home, f"sqlite:///{home}/mlflow.db")
+    invocation = server.start("demo", "tuesday" if running else "monday", 20 if running else 1, {}, {})
+    for time, (system, score) in enumerate(scores.items(), 2):
+        tags = {"kind": "system", "system": system, **({} if running else {"test.signatures.BLEU": "tok:13a"})}
+        run = server.start("demo", system, time, {}, tags, invocation)
+        server.log_metrics(run, [("dev_bleu", score, 1, 0), ("dev_bleu", score + 1, 2, 1), ("other", 1.0, 1, 0)])
+        if not running:
+            server.log_metrics(run, [("test/BLEU", score, 1, 0), ("test/seconds", 9.0, 1, 0)])
+    if not running:
+        (home / "report.html").write_text("<p>The answer")
+        server.log_artifacts(invocation, home, ["report.html"], "report")
+        server.end(invocation, "FINISHED", 9)
+    return server, invocation
 
-    address = addresses(server)["systems"]
 
-    (key,) = parse_qs(urlsplit(address).query)["viewStateShareKey"]
-    (experiment,) = server.client.search_experiments(filter_string="name = 'demo'")
-    view = json.loads(experiment.tags[f"mlflow.sharedViewState.{key}"])
-    assert view["selectedColumns"] == ["metrics.`test/BLEU`", "metrics.`finetune/seconds`", "attributes.`Models`"]
-    direction = "ASC" if view["orderByAsc"] else "DESC"
-    runs = server.client.search_runs(
-        [experiment.experiment_id], view["searchFilter"], order_by=[f"{view['orderByKey']} {direction}"]
-    )
+def started_tables(server: Server) -> dict[str, Any]:
+    """The tables of experiments that the first page sets up."""
+    (values,) = re.findall(r"tables, charts\} = (.*);\n", start_page(server))
+    return dict(json.loads(values)["tables"])
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty database, whose tables take MLflow seconds to make."""
+    home = tmp_path_factory.mktemp("empty")
+    Server(home, f"sqlite:///{home}/mlflow.db")
+    return home / "mlflow.db"
+
+
+@pytest.fixture
+def new_home(database: Path, tmp_path: Path) -> Path:
+    """A home with "</script>" in its path."""
+    home = tmp_path / "a<" / "script>"
+    home.mkdir(parents=True)
+    shutil.copy(database, home)
+    return home
+
+
+@pytest.mark.parametrize(
+    ("running", "columns"), [(False, ["test/BLEU", "dev_bleu"]), (True, ["dev_bleu"])], ids=["finished", "running"]
+)
+def test_systems_are_in_order_of_their_score(new_home: Path, running: bool, columns: list[str]) -> None:
+    """Columns are the figures that the runs have; a training that runs has those of the dev set."""
+    server, _ = make_systems(new_home, {"old": 5.0, "mean": 7.0, "random": 6.0}, running=running)
+    ((experiment, table),) = started_tables(server).items()
+    assert table["selectedColumns"] == [f"metrics.`{name}`" for name in columns]
+    order = f"{table['orderByKey']} {'ASC' if table['orderByAsc'] else 'DESC'}"
+    runs = server.client.search_runs([experiment], table["searchFilter"], order_by=[order])
     assert [run.info.run_name for run in runs] == ["mean", "random", "old"]
 
 
-def test_the_newest_comparison_is_one_click_away(tmp_path: Path) -> None:
-    server = Server(tmp_path, f"sqlite:///{tmp_path}/mlflow.db")
-    assert addresses(server) == {"experiments": "experiments"}
-    server.start("old", "monday", 1, {}, {})
-    newest = server.start("demo", "tuesday", 2, {}, {})
+def test_trials_of_a_search_are_in_order_of_their_score(new_home: Path) -> None:
+    server = Server(new_home, f"sqlite:///{new_home}/mlflow.db")
+    for number, bits in ((1, 1.5), (2, 1.25)):
+        run = server.start("demo", f"trial {number}", number, {}, {"trial": str(number)})
+        server.log_metrics(run, [("dev_bits_per_character", bits, 1, 0), ("seconds", 9.0, 1, 0)])
+    (table,) = started_tables(server).values()
+    assert table["orderByKey"] == "metrics.`dev_bits_per_character`" and table["orderByAsc"] is True
+    assert server.client.get_run(addresses(server)["best"].split("/")[4].partition("?")[0]).info.run_name == "trial 2"
+
+
+def test_best_system_report_and_curves_have_addresses(new_home: Path) -> None:
+    assert addresses(Server(new_home, f"sqlite:///{new_home}/mlflow.db")) == {"experiments": "/experiments"}
+    server, invocation = make_systems(new_home, {"old": 5.0, "mean": 7.0})
     shown = addresses(server)
-    assert shown["comparison"].endswith(f"/runs/{newest}/artifacts")
-    assert "viewStateShareKey" not in shown["systems"]  # no system has a score yet
+    assert list(shown) == ["systems", "curves", "best", "report", "models"]
+    assert f"/runs/{invocation}/artifacts/report/report.html" in shown["report"]
+    assert server.client.get_run(shown["best"].split("/")[4].partition("?")[0]).info.run_name == "mean"
+    make_systems(new_home, {"new": 1.0}, running=True)
+    assert list(addresses(server)) == ["curves", "systems", "best", "models"]
+
+
+def test_paths_end_no_script(new_home: Path) -> None:
+    make_systems(new_home, {"old": 5.0})
+    server = Server(new_home, f"sqlite:///{new_home}/mlflow.db")
+    assert "</script>" in str(new_home) and str(new_home) not in start_page(server)
+
+
+@pytest.mark.slow
+def test_what_opens_by_itself_shows_scores_and_no_refusal(new_home: Path, tmp_path: Path) -> None:
+    """In a window of 1280 pixels, as a browser without earlier visits shows them."""
+    make_systems(new_home, {"old": 5.0, "mean": 7.0})
+    page = start(new_home, tmp_path / "cwd")
+    printed = page.folder.with_suffix(".out").read_text()
+    shown = dict(re.findall(r"^(\w+) +(http://\S+)", printed, re.MULTILINE))
+    authorization = {"Authorization": basic(password_in(page.home / PASSWORD))}
+    try:
+        with chromium() as browser:
+            browser.driver.execute_cdp_cmd("Network.enable", {})
+            browser.driver.execute_cdp_cmd("Network.setExtraHTTPHeaders", {"headers": authorization})
+            for address in (f"http://127.0.0.1:{page.port}/", shown["systems"]):
+                browser.open(address)
+                browser.wait(lambda: "test/BLEU" in browser.one(".ag-header").text)
+                (column,) = [cell for cell in browser.all(".ag-header-cell") if cell.text.startswith("test/BLEU")]
+                assert column.rect["x"] + column.rect["width"] <= WIDE
+                names = browser.wait(lambda: [row.text for row in browser.all(".ag-pinned-left-cols-container a")])
+                assert names == ["mean", "old"]
+                check_quiet(browser)
+            browser.open(shown["curves"])
+            browser.wait(lambda: "dev_bleu" in browser.one("body").text)
+            check_quiet(browser)
+            browser.open(shown["report"])
+            browser.wait(lambda: browser.all("iframe"))
+            browser.driver.switch_to.frame(browser.one("iframe"))
+            assert browser.wait(lambda: browser.one("p").text) == "The answer"
+    finally:
+        page.process.kill()
+        page.process.wait()
+
+
+def check_quiet(browser: Browser) -> None:
+    text = browser.one("body").text
+    assert CLOSED not in text and "Welcome to MLflow Assistant" not in text
 
 
 @pytest.mark.slow
@@ -213,10 +310,14 @@ def test_artifacts_stay_in_the_home_and_no_command_is_run(page: Page, tmp_path: 
         (f"{API}/runs/create-promptlab-run", "POST"),
         ("/api/2.0/mlflow/webhooks", "POST"),
         ("/ajax-api/3.0/mlflow/scorers/register", "POST"),
-        ("/ajax-api/3.0/mlflow/assistant/config", "GET"),
+        ("/ajax-api/3.0/mlflow/assistant/config", "PUT"),
+        ("/ajax-api/3.0/mlflow/assistant/providers/a/health", "GET"),
+        ("/ajax-api/2.0/mlflow/gateway-proxy", "POST"),
         ("/v1/traces", "POST"),
     ):
         assert page.entitled(path, method, "theirs")[0] == 404, path
+    assert page.entitled("/ajax-api/3.0/mlflow/assistant/config")[1] == b'{"providers": {}, "projects": {}}\n'
+    assert page.entitled("/ajax-api/2.0/mlflow/gateway-proxy?gateway_path=a")[1] == b'{"endpoints": []}\n'
     after = {path for path in page.home.rglob("*") if path.is_file() and not path.name.startswith("mlflow.db")}
     assert after == before and not list(page.folder.iterdir()) and not list(tmp_path.iterdir())
 

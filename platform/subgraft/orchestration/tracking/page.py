@@ -10,6 +10,7 @@ change something are allowed only if they are listed here.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import json
@@ -20,11 +21,14 @@ import socket
 import stat
 import warnings
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.files import make_private
+from subgraft.orchestration.tracking.compare import is_lower_better, score_names
+from subgraft.orchestration.tracking.payloads import TEST
 from subgraft.orchestration.tracking.server import ARTIFACTS, ENVIRONMENT, SQLITE, Server, tracking_uri
 
 if TYPE_CHECKING:
@@ -41,8 +45,15 @@ _ALLOWED = re.compile(
     rf"|model-versions/(?:{_VERSIONS})|logged-models/(?:search|[\w-]+|[\w-]+/tags|[\w-]+/tags/[^/]+))"
     r"|3\.0/mlflow/(?:datasets/search|issues/search|traces/(?:search|metrics|batchGetInfos)|ui-telemetry))"
 )
+CLOSED = "This page shows runs and models; uploads, jobs, MLflow's assistant and other servers are closed on it."
 # MLflow's assistant runs commands on this machine, and its proxy asks other servers.
 _DENIED = re.compile(r"/(?:ajax-)?api/(?:3\.0/mlflow/assistant|2\.0/mlflow/gateway-proxy)")
+# What every page of MLflow asks of them when it opens: they have nothing, where a refusal would be shown in red.
+_NOTHING: Mapping[str, Mapping[str, Any]] = {
+    "/ajax-api/3.0/mlflow/assistant/config": {"providers": {}, "projects": {}},
+    "/ajax-api/3.0/mlflow/assistant/providers": {"providers": [], "resolved": None, "gateway_vendor_options": {}},
+    "/ajax-api/2.0/mlflow/gateway-proxy": {"endpoints": []},
+}
 
 
 def is_open(method: str, path: str) -> bool:
@@ -71,15 +82,49 @@ def refuse_other_artifact_locations(store: Any) -> None:
 
 HOST = "127.0.0.1"
 USER = "subgraft"
+REPORT = "report/report.html"  # among the artifacts of an invocation
 PASSWORD = "mlflow.password"
 SHUTDOWN_SECONDS = 3
 TRAINING = "workflowType=machine_learning"
 
-# The initial view of the page: those of these figures that the runs of systems have, in this order.
-VIEW = "systems"
-SYSTEMS = "tags.kind = 'system'"
-COLUMNS = ("test/BLEU", "test/chrF", "test/ROUGE-L", "test/adherence", "dev_bits_per_character", "finetune/seconds")
-LOWER_IS_BETTER = {"dev_bits_per_character", "finetune/seconds"}
+# The initial table of an experiment: its systems, or the trials of a search, best first.
+ROWS = ("tags.kind = 'system'", "tags.trial LIKE '%'")
+MOST_COLUMNS = 5  # of figures, as many as fit next to names and times in a window of 1280 pixels
+# Figures besides test scores, in this order: those of a training that runs and of trials.
+CURVES = ("dev_score", "dev_bleu", "dev_bits_per_character", "dev_chrf", "train_loss")
+OTHER_FIGURES = (*CURVES, "finetune/seconds", "sentences_per_second", "seconds")
+# MLflow's state of charts: those of curves, which are in its own section of this name, before bars of single figures.
+_SECTION = {"uuid": "curves", "name": "Model metrics", "display": True, "isReordered": True, "isGenerated": True}
+_LINE = {"type": "LINE", "metricSectionId": "curves", "isGenerated": True, "xAxisKey": "step", "runsCountToCompare": 10}
+CHARTS = {
+    "isAccordionReordered": True,
+    "compareRunSections": [_SECTION],
+    "compareRunCharts": [
+        {**_LINE, "uuid": name, "metricKey": name, "displayName": name, "yAxisKey": "metric", "range": {}}
+        for name in CURVES
+    ],
+}
+MOST_EXPERIMENTS = 20  # the newest: each costs a search of its runs whenever the page is loaded
+
+# Runs before MLflow's own scripts, whose memory of this browser it sets: the table of each experiment, unless the
+# user has changed it since; training instead of LLM applications; and no panel of the assistant, which is closed here.
+START = """<script>(() => {
+  const {home, address, tables, charts} = %s;
+  const read = key => JSON.parse(localStorage.getItem(key) || "{}");
+  const write = (key, value) => localStorage.setItem(key, JSON.stringify(value));
+  write("mlflow.workflowType_v1", "machine_learning");
+  write("mlflow.assistant.fab.autoOpenedOnFirstLoad_v1", true);
+  write("mlflow.assistant.panelOpen_v1", false);
+  const earlier = read("subgraft.tables");
+  for (const [id, table] of Object.entries(tables)) {
+    const key = `MLflowLocalStorage-1.1-ExperimentPage-["${id}"]-ReactComponentState`;
+    const state = read(key), before = earlier.home === home && earlier.tables[id] || {};
+    const changed = Object.keys(before).some(one => JSON.stringify(state[one]) !== JSON.stringify(before[one]));
+    if (!changed) write(key, {...charts, ...state, ...table});
+  }
+  write("subgraft.tables", {home, tables});
+  if (location.hash.length < 3) location.hash = address;
+})()</script>"""
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -87,10 +132,14 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class PasswordGate:
-    """Passes requests to an ASGI application if they carry the password and come from no other site's page."""
+    """Passes requests to an ASGI application if they carry the password and come from no other site's page.
 
-    def __init__(self, app: ASGIApp, password: str) -> None:
+    `start` makes the page at "/", which is not the application's.
+    """
+
+    def __init__(self, app: ASGIApp, password: str, start: Callable[[], str]) -> None:
         self._app = app
+        self._start = start
         self._expected = b"Basic " + base64.b64encode(f"{USER}:{password}".encode())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -100,21 +149,29 @@ class PasswordGate:
             await send({"type": "websocket.close", "code": 1008})
         elif (refusal := self._refusal(scope)) is not None:
             await _answer(send, *refusal)
+        elif scope["method"] == "GET" and scope["path"] == "/":
+            await _answer(send, 200, await asyncio.to_thread(self._start))
+        elif scope["method"] == "GET" and scope["path"] in _NOTHING:
+            await _answer(send, 200, json.dumps(_NOTHING[scope["path"]]), "application/json")
         else:
             await self._app(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+    def _refusal(self, scope: Scope) -> tuple[int, str, str] | None:
         headers: Mapping[bytes, bytes] = dict(scope["headers"])
         if not secrets.compare_digest(headers.get(b"authorization", b""), self._expected):
-            return 401, f"User {USER}, and the password in {PASSWORD} of the store."
+            return 401, f"User {USER}, and the password in {PASSWORD} of the store.", "text/plain"
         origin = headers.get(b"origin")
         if origin is not None and origin != b"http://" + headers.get(b"host", b""):
-            return 403, "Another site's page may not ask this one."  # MLflow itself lets every port of this machine
-        return None if is_open(scope["method"], scope["path"]) else (404, "Not served here.")
+            # MLflow itself lets every port of this machine.
+            return 403, "Another site's page may not ask this one.", "text/plain"
+        is_answered = is_open(scope["method"], scope["path"]) or (
+            scope["method"] == "GET" and scope["path"] in _NOTHING
+        )
+        return None if is_answered else (404, CLOSED, "text/plain")
 
 
-async def _answer(send: Send, status: int, text: str) -> None:
-    headers = [(b"content-type", b"text/plain; charset=utf-8")]
+async def _answer(send: Send, status: int, text: str, kind: str = "text/html") -> None:
+    headers = [(b"content-type", f"{kind}; charset=utf-8".encode()), (b"cache-control", b"no-store")]
     if status == 401:
         headers.append((b"www-authenticate", b'Basic realm="subgraft", charset="UTF-8"'))
     await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -134,45 +191,67 @@ def serve(home: Path, port: int, say: Callable[[str], None], uri: str | None = N
     with _listening(port) as listening:
         password, port = password_in(key), listening.getsockname()[1]
         server = Server(home, uri)
-        app = PasswordGate(_mlflow(server), password)
+        app = PasswordGate(_mlflow(server), password, lambda: start_page(server))
         for name, address in addresses(server).items():
-            say(f"{name:11} http://{HOST}:{port}/#/{address}")
+            say(f"{name:11} http://{HOST}:{port}/#{address}")
         say(f"user        {USER}\npassword    in {key}, which only you can read")
         with contextlib.suppress(KeyboardInterrupt):
             _run(app, listening)
 
 
+def start_page(server: Server) -> str:
+    """MLflow's own first page with our script in it, which opens the newest experiment (see `START`)."""
+    page = resources.files("mlflow.server").joinpath("js", "build", "index.html").read_text(encoding="utf-8")
+    with server.answering(), server.exclusive():
+        tables = {id: table for id in server.newest_experiments(MOST_EXPERIMENTS) if (table := _table(server, id))}
+    address = next(iter(addresses(server).values()))
+    shown = {"home": str(server.home), "address": address, "tables": tables, "charts": CHARTS}
+    return page.replace("<head>", f"<head>{START % json.dumps(shown).replace('<', chr(92) + 'u003c')}", 1)
+
+
 def addresses(server: Server) -> dict[str, str]:
-    """Addresses in MLflow's page: systems of the newest experiment, its last run's report, and registered models."""
+    """Addresses in MLflow's page for the newest experiment: its systems, curves, best system and report; models.
+
+    While a run trains, its curves come first.
+    """
     with server.answering(), server.exclusive():
         server.set_experiment_kinds()
         run = next(iter(server.recent(1)), None)
         if run is None:
-            return {"experiments": "experiments"}
-        runs = f"experiments/{run.experiment}/runs"
-        view = _show_systems(server, run.experiment)
-    return {"systems": f"{runs}?{TRAINING}{view}", "comparison": f"{runs}/{run.id}/artifacts", "models": "models"}
+            return {"experiments": "/experiments"}
+        runs = f"/experiments/{run.experiment}/runs"
+        shown = {"systems": f"{runs}?{TRAINING}", "curves": f"{runs}?{TRAINING}&compareRunsMode=CHART"}
+        table = _table(server, run.experiment)
+        if table:
+            order = f"{table['orderByKey']} {'ASC' if table['orderByAsc'] else 'DESC'}"
+            best = server.first(run.experiment, table["searchFilter"], order)
+            shown["best"] = f"{runs}/{best}?{TRAINING}"
+        if server.has_artifact(run.id, REPORT):
+            shown["report"] = f"{runs}/{run.id}/artifacts/{REPORT}?{TRAINING}"
+    if run.status == "RUNNING":
+        shown = {"curves": shown.pop("curves"), **shown}
+    return {**shown, "models": "/models"}
 
 
-def _show_systems(server: Server, experiment: str) -> str:
-    """Prepare the view of systems, the best first, with their scores as columns; returns its part of the address.
+def _table(server: Server, experiment: str) -> dict[str, Any]:
+    """MLflow's state of an experiment's table: systems or trials, the best first, with their scores as columns.
 
-    MLflow opens its view for LLM applications unless the address, or the browser's memory, selects model training. The
-    rest is a shared view of MLflow's, read from a tag of the experiment if the address has no filter or order. With a
-    filter the list is flat; without one, systems are collapsed below their invocation.
+    Empty if there are none, or they have no figure yet. With a filter the list is flat; without one, systems are
+    collapsed below their invocation.
     """
-    figures = server.figures_of(experiment, SYSTEMS)
-    columns = [name for name in COLUMNS if name in figures]
-    if not columns:
-        return ""
-    view = {
-        "searchFilter": SYSTEMS,
-        "orderByKey": f"metrics.`{columns[0]}`",
-        "orderByAsc": columns[0] in LOWER_IS_BETTER,
-        "selectedColumns": [*(f"metrics.`{name}`" for name in columns), "attributes.`Models`"],
-    }
-    server.client.set_experiment_tag(experiment, f"mlflow.sharedViewState.{VIEW}", json.dumps(view))
-    return f"&viewStateShareKey={VIEW}"
+    for rows in ROWS:
+        runs = server.newest_of(experiment, rows)
+        scores = [f"{TEST}/{name}" for name in score_names(runs, TEST)]
+        present = {name for run in runs for name in run.metrics}
+        columns = [*scores, *(name for name in OTHER_FIGURES if name in present)][:MOST_COLUMNS]
+        if columns:
+            return {
+                "searchFilter": rows,
+                "orderByKey": f"metrics.`{columns[0]}`",
+                "orderByAsc": is_lower_better(columns[0]),
+                "selectedColumns": [f"metrics.`{name}`" for name in columns],
+            }
+    return {}
 
 
 def password_in(file: Path) -> str:

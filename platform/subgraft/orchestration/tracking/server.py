@@ -55,6 +55,7 @@ class TrackedRun:
     tags: Mapping[str, str]
     metrics: Mapping[str, float]
     experiment: str
+    status: str = "FINISHED"
 
 
 def tracking_uri(home: Path, uri: str | None = None) -> str:
@@ -139,9 +140,24 @@ class Server:
         """The newest parent runs of all experiments, newest first."""
         return [_to_tracked_run(run) for run in self._newest() if PARENT not in run.data.tags][:count]
 
-    def figures_of(self, experiment: str, condition: str) -> set[str]:
-        """The names of all figures of the newest runs of an experiment that meet a condition."""
-        return {name for run in self._newest(condition, [experiment]) for name in run.data.metrics}
+    def newest_of(self, experiment: str, condition: str) -> list[TrackedRun]:
+        """The newest runs of an experiment that meet a condition, newest first."""
+        return [_to_tracked_run(run) for run in self._newest(condition, [experiment])]
+
+    def first(self, experiment: str, condition: str, order: str) -> str:
+        """The id of the run of an experiment that meets a condition and is first in an order; "" if there is none."""
+        runs = self.client.search_runs([experiment], condition, order_by=[order], max_results=1)
+        return runs[0].info.run_id if runs else ""
+
+    def newest_experiments(self, count: int) -> list[str]:
+        """The ids of the experiments that changed last, newest first."""
+        experiments = self.client.search_experiments(order_by=["last_update_time DESC"], max_results=count)
+        return [experiment.experiment_id for experiment in experiments]
+
+    def has_artifact(self, run: str, path: str) -> bool:
+        """Whether a run has this file."""
+        folder = path.rpartition("/")[0]
+        return any(file.path == path for file in self.client.list_artifacts(run, folder))
 
     def _newest(self, condition: str = "", experiments: list[str] | None = None) -> Sequence[Run]:
         """The newest runs that meet a condition, of these experiments or of all, the newest first."""
@@ -331,7 +347,7 @@ def _strip_quotes(name: str) -> str:
 
 def _to_tracked_run(run: Run) -> TrackedRun:
     tags, metrics = dict(run.data.tags), dict(run.data.metrics)
-    return TrackedRun(run.info.run_id, run.info.run_name, tags, metrics, run.info.experiment_id)
+    return TrackedRun(run.info.run_id, run.info.run_name, tags, metrics, run.info.experiment_id, run.info.status)
 
 
 def pages(search: Callable[..., Any], *arguments: Any, **options: Any) -> Iterator[Any]:
