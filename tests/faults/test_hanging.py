@@ -81,7 +81,8 @@ def ray_is_up() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as environment:
         environment.delenv("RAY_ADDRESS", raising=False)
         # Ray's processes import this module's stages; pytest's own path does not reach them.
-        environment.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+        here = Path(__file__).parent
+        environment.setenv("PYTHONPATH", f"{here}{os.pathsep}{here.parent / 'support'}", prepend=os.pathsep)
         with cluster(Runtime()):
             yield
 
