@@ -100,7 +100,8 @@ def test_a_checkpoint_of_ones_own_takes_the_place_of_pretraining(repository: Pat
     _run(repository, tmp_path / "second", model, f"upstream.checkpoint={pretrained}")
     _check(tmp_path / "second", ("decoder",))
     assert not (tmp_path / "second" / "store" / "pretrain").exists()
-    assert list(_artifacts(tmp_path / "second", "checkpoint")) == [f"checkpoint {pretrained}"]
+    record = json.loads((pretrained / "record.json").read_text())
+    assert list(_artifacts(tmp_path / "second", "checkpoint")) == [f"checkpoint {record['name']}"]
 
 
 @pytest.mark.slow

@@ -203,6 +203,10 @@ def test_adapters_are_trained_on_a_transferred_model(tmp_path: Path) -> None:
 def test_the_base_of_an_adapter_counts_in_a_recipe(tmp_path: Path) -> None:
     base, adapter, _ = _adapted("gpt2", tmp_path)
     first = from_checkpoint("adapter", str(adapter), adapter).stage.digest
+    assert from_checkpoint("checkpoint", str(adapter), adapter).name == f"checkpoint {adapter.name}"
+    (adapter / "record.json").write_text('{"name": "finetune mean seed 2"}')
+    assert from_checkpoint("donor", str(adapter), adapter).name == "donor finetune mean seed 2"
+    (adapter / "record.json").unlink()
     assert from_checkpoint("adapter", str(adapter), adapter).stage.digest == first
     weights = load_file(base / "model.safetensors")
     name = next(iter(weights))

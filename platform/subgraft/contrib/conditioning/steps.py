@@ -59,7 +59,7 @@ def reader(inputs: InputSteps, name: str) -> tuple[Step[CheckpointStage], str | 
         language = _language_marked(directory, experiment.languages.source)
     except UserError as error:
         raise UserError(error.what, where=f"conditioning.pretrained_encoder: {name}", hint=error.hint) from None
-    return from_checkpoint(f"checkpoint {name}", model, directory), language
+    return from_checkpoint("checkpoint", model, directory), language
 
 
 def _language_marked(directory: Path, language: str) -> str | None:

@@ -125,7 +125,7 @@ class BackTranslationSteps:
         model = self._inputs.locate_model(path)
         directory = require_model(model)
         _require_reverse(directory, self.experiment.languages.reversed, self.experiment.finetuned_on)
-        return from_checkpoint(f"reverse model {path}", model, directory)
+        return from_checkpoint("reverse model", model, directory)
 
     @cached_property
     def _pretrained_reverse(self) -> Step:

@@ -110,7 +110,7 @@ class EmbeddingSteps:
         """The donor's model, imported into the store. Raises UserError for one that cannot be read."""
         model = self._inputs.locate_model(name)
         try:
-            return from_checkpoint(f"donor {name}", model, require_model(model))
+            return from_checkpoint("donor", model, require_model(model))
         except UserError as error:
             raise UserError(f"{name}: {error.what}", where=f"system {system}, donor.model", hint=error.hint) from None
 

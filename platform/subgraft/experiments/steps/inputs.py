@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from subgraft.base.files import file_digest
+from subgraft.base.json_io import object_in
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.experiment.multitask import FurtherTask
@@ -34,6 +35,7 @@ from subgraft.modeling.conditioning.settings import SourceName
 from subgraft.modeling.hub import HUB_FILES, adapter_base, pinned, with_revision
 from subgraft.modeling.tokenizers import DRAWN_LIKE_CODES, load_tokenizers, with_languages
 from subgraft.modeling.weights import is_half
+from subgraft.orchestration.store.record import RECORD
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline.stages.corpora import CorpusStage, TextStage
 from subgraft.pipeline.stages.models import CheckpointStage
@@ -185,7 +187,7 @@ class InputSteps:
         directory = require_checkpoint(model, self.experiment)
         body = self.experiment.starts_from_body
         next_sentence = upstream.continue_pretraining and any(each.predicts_next for each in upstream.objectives)
-        step = from_checkpoint(f"checkpoint {name}", model, directory, body=body, next_sentence=next_sentence)
+        step = from_checkpoint("checkpoint", model, directory, body=body, next_sentence=next_sentence)
         new_languages = dict(upstream.new_languages)
         seed = upstream.seed if DRAWN_LIKE_CODES in new_languages.values() else 0
         return replace(step, stage=step.stage.model_copy(update={"new_languages": new_languages, "seed": seed}))
@@ -257,9 +259,12 @@ class InputSteps:
 
 
 def from_checkpoint(
-    name: str, model: str, directory: Path, *, body: bool = False, next_sentence: bool = False
+    role: str, model: str, directory: Path, *, body: bool = False, next_sentence: bool = False
 ) -> Step[CheckpointStage]:
     """An imported checkpoint: a user's directory, or a model of the hub at the commit of its snapshot.
+
+    The step's name has its role in the experiment, and the name of the step that made the model if a record in the
+    directory has it, else the directory's own.
 
     body: whether its head is left out.  next_sentence: whether a head that only its weights show is kept.
     """
@@ -269,7 +274,9 @@ def from_checkpoint(
         digest = f"{digest} on {checkpoint_digest(base)}"
     half = is_half(base or directory)
     stage = CheckpointStage(digest=digest, model=identity, body=body, next_sentence=next_sentence, half=half)
-    return Step(stage, name)
+    made_by = object_in(directory / RECORD).get("name")
+    name = made_by if isinstance(made_by, str) and made_by else directory.name if Path(model).is_dir() else model
+    return Step(stage, f"{role} {name}")
 
 
 def checkpoint_digest(directory: Path) -> str:
