@@ -411,7 +411,11 @@ def test_examples_that_cannot_be_learnt_are_counted(tmp_path: Path) -> None:
         ("train.jsonl", '{"text": 3, "label": "a"}\n', r"train.jsonl:1: the field 'text' contains no text"),
         ("train.jsonl", '{"text": "a", "label": 0.5}\n', r"train.jsonl:1: the label is the decimal 0.5"),
         ("train.jsonl", "[]\n", r"train.jsonl:1: not a JSON object"),
-        ("train.doc", "", r"contains no labelled examples: \{train,dev,test\}.\{csv,tsv,jsonl\}\[.gz\] expected"),
+        (
+            "train.doc",
+            "",
+            r"contains no labelled examples: \{train,dev,test\}.\{csv,tsv,jsonl,parquet\}\[.gz\] expected",
+        ),
     ],
 )
 def test_files_that_are_refused(tmp_path: Path, name: str, content: str, message: str) -> None:

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 import subgraft
 from command_processes import ended
-from subgraft.base.errors import ArgumentError
+from subgraft.base.errors import ArgumentError, UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
@@ -176,6 +176,42 @@ def test_the_columns_decide_the_task(name: str, content: str, task: str, tmp_pat
     assert all(record.keys() == expected for record in records)
     if task == "regression":
         assert {record[split.columns["value"]] for record in records} <= {3.5, 1, 0.5, 2}
+
+
+@pytest.mark.parametrize(
+    ("row", "named", "task"),
+    [
+        ({"review: all": "a b", "stars": "x"}, {"text": "review: all", "label": "stars"}, "classification"),
+        ({"text": "a b", "label": "x", "stars": 2.5}, {"value": "stars"}, "regression"),
+        ({"one": "a", "two": "b", "label": "x"}, {"text": "one", "text_pair": "two"}, "pair-classification"),
+        ({"tokens": ["Ada", "left"], "ner": ["B-PER", "O"]}, {"word": "tokens", "tag": "ner"}, "tagging"),
+    ],
+)
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
+def test_columns_of_other_names_are_named(
+    row: dict[str, Any], named: dict[str, str], task: str, ending: str, tmp_path: Path
+) -> None:
+    if task == "tagging" and ending in ("csv", "tsv"):  # which have no lists
+        return
+    other = {name: "y" if value == "x" else value for name, value in row.items()}
+    table, path = pd.DataFrame([row, other] * 200), tmp_path / f"examples.{ending}"
+    if ending == "parquet":
+        table.to_parquet(path)
+    elif ending == "jsonl":
+        table.to_json(path, orient="records", lines=True)
+    else:
+        table.to_csv(path, index=False, sep="," if ending == "csv" else "\t")
+    split = split_labelled(path, ENGLISH, named)
+    assert split.task == task and sum(map(len, split.splits.values())) == 400
+    (record, *_) = map(json.loads, split.records("train"))
+    assert {name: record[name] for name in named.values()} == {name: row[name] for name in named.values()}
+    with pytest.raises(UserError, match="has no column 'absent'"):
+        split_labelled(path, ENGLISH, {**named, "text": "absent"} if task != "tagging" else {"word": "absent"})
+
+
+def test_a_named_column_is_one_of_a_task(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*FIT, "--field", "stars=label"]) == 2
+    assert "no task has stars" in capsys.readouterr().err and not (here / "fitted").exists()
 
 
 @pytest.mark.parametrize(

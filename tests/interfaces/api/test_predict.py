@@ -7,6 +7,7 @@ import json
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import subgraft
@@ -63,6 +64,24 @@ def test_a_table_is_read_by_its_header(
     out, err = capsys.readouterr()
     assert out.splitlines() == subgraft.predict(classifier, [text for _, text in lines[1:]]).texts
     assert f"the first is {tmp_path / f'reviews.{ending}'}:4" in err
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_columns_of_other_names_are_named(
+    classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str
+) -> None:
+    file, texts = tmp_path / f"reviews.{ending}", [TEXTS[0], "it works"]
+    table = pd.DataFrame({"review": texts, "stars": ["long", "short"], "text": ["no", "no"]})
+    table.to_csv(file, index=False) if ending == "csv" else table.to_parquet(file)
+    assert main(["predict", str(classifier), "--input", str(file), "--field", "review"]) == 0
+    assert capsys.readouterr().out.splitlines() == subgraft.predict(classifier, texts).texts
+    scoring = ["evaluate", "--model", str(classifier), "--labels", str(file), "--field", "text=review"]
+    assert main([*scoring, "--field", "label=stars", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["examples"] == 2
+    assert main([*scoring, "--field", "value=stars"]) == 2
+    assert "classification has no column value" in capsys.readouterr().err
+    assert main(["predict", str(classifier), "--input", str(file), "--format", "lines", "--field", "review"]) == 2
+    assert "lines have no columns" in capsys.readouterr().err
 
 
 def test_a_table_without_the_columns_is_refused(

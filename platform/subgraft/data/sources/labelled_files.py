@@ -1,5 +1,5 @@
 """Labelled examples in files: settings, whose columns decide the task, and the rows of CSV, tab-separated files, JSON
-lines, CoNLL, SQuAD's JSON, and folders of classes.
+lines, Parquet, CoNLL, SQuAD's JSON, and folders of classes.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ _ENDINGS: Mapping[LabelledFormat, tuple[str, ...]] = {
     "csv": ("csv",),
     "tsv": ("tsv", "txt"),
     "jsonl": ("jsonl",),
+    "parquet": ("parquet",),
     "conll": ("conll", "txt", "tsv"),
     "squad": ("json",),
     "folders": (),
@@ -159,6 +160,9 @@ def rows(path: Path, settings: LabelledFiles) -> Iterator[Row]:
         case "jsonl":
             for number, record in enumerate(json_io.objects(reading.lines(path), path), 1):
                 yield Row(record, f"{path}:{number}")
+        case "parquet":
+            for number, record in enumerate(reading.parquet_rows(path), 1):
+                yield Row(record, f"{path}: row {number}")
         case "conll":
             yield from _sentences(path, settings)
         case "squad":

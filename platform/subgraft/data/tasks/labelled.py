@@ -25,7 +25,7 @@ from subgraft.data.tasks.task import ANY_LENGTH, TaskSpec
 from subgraft.data.text.fields import Field, Sides, cell_of, label_of, pair_fields, span_bounds, text_of
 
 Column: TypeAlias = Annotated[int, SettingsField(ge=1)] | str
-LabelledFormat = Literal["csv", "tsv", "jsonl", "conll", "squad", "folders"]
+LabelledFormat = Literal["csv", "tsv", "jsonl", "parquet", "conll", "squad", "folders"]
 # Python also reads 1_000 and digits of other scripts.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
@@ -33,9 +33,9 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 class SharedColumns(Settings):
     """Where labelled files are, and the columns of several tasks.
 
-    folder: a folder with {train,dev,test}.{csv,tsv,jsonl,conll,txt,json}[.gz], or of format `folders`.
+    folder: a folder with {train,dev,test}.{csv,tsv,jsonl,parquet,conll,txt,json}[.gz], or of format `folders`.
     files: a path per split, in place of folder.
-    format: csv (with quoting), tsv (without), jsonl, conll (a word per line, an empty line after a sentence),
+    format: csv (with quoting), tsv (without), jsonl, parquet, conll (a word per line, an empty line after a sentence),
     squad (SQuAD's JSON), or folders ({split}/{class}/*.txt of one text each, or {split}/{class}.txt of a text per line;
     without folders of splits all is for training). By default the file's ending decides.
     delimiter: the character between columns of csv.
@@ -172,7 +172,7 @@ _SCORED_BY_LABELS: Mapping[str, Mapping[str, Any]] = {
     "cleaning": ANY_LENGTH,
 }
 # Of files without an ending for one task alone.
-_ENDINGS: Mapping[str, LabelledFormat] = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl"}
+_ENDINGS: Mapping[str, LabelledFormat] = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "parquet": "parquet"}
 # Completes the cells of an example of a group, and names the group. The second argument is the row's location.
 Grouping = Callable[[Sides, str], tuple[Sides, str]]
 

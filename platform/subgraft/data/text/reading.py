@@ -6,11 +6,11 @@ import gzip
 import re
 import stat
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from subgraft.base.errors import UserError
 from subgraft.base.files import TO_A_FILE, require_path
@@ -194,3 +194,18 @@ def read_triples(path: Path) -> list[Triple]:
         hint = "A relation leads from one entity to another: add such triples."
         raise UserError("all triples are about one entity", where=str(path), hint=hint)
     return list(triples)
+
+
+def parquet_rows(
+    path: Path, columns: Callable[[Sequence[str]], Sequence[str]] = lambda names: names
+) -> Iterator[dict[str, Any]]:
+    """The rows of a Parquet file. columns: those to read, of all. Raises UserError if it cannot be read."""
+    import pyarrow.lib
+    import pyarrow.parquet
+
+    try:
+        with pyarrow.parquet.ParquetFile(path) as rows:
+            for batch in rows.iter_batches(columns=list(columns(rows.schema_arrow.names))):
+                yield from batch.to_pylist()
+    except (OSError, pyarrow.lib.ArrowException) as error:
+        raise UserError(f"not a readable Parquet file: {error}", where=str(path)) from None

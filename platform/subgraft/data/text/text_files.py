@@ -65,20 +65,12 @@ class TextFiles:
                 yield self._text_of(row, f"{file}:{number}").split("\n")
 
     def _parquet(self, file: Path) -> Iterator[Iterable[str]]:
-        import pyarrow.lib
-        import pyarrow.parquet
+        def columns(names: Sequence[str]) -> Sequence[str]:
+            self._require_field(names, str(file))
+            return [self.field]
 
-        try:
-            with pyarrow.parquet.ParquetFile(file) as rows:
-                names = rows.schema_arrow.names
-                self._require_field(names, str(file))
-                number = 0
-                for batch in rows.iter_batches(columns=[self.field]):
-                    for text in batch.column(0).to_pylist():
-                        number += 1
-                        yield self._text_of({self.field: text}, f"{file}: row {number}").split("\n")
-        except (OSError, pyarrow.lib.ArrowException) as error:
-            raise UserError(f"not a readable Parquet file: {error}", where=str(file)) from None
+        for number, row in enumerate(reading.parquet_rows(file, columns), 1):
+            yield self._text_of(row, f"{file}: row {number}").split("\n")
 
     def _text_of(self, row: Any, where: str) -> str:
         if not isinstance(row, dict):

@@ -117,7 +117,7 @@ class LabelFit(FitSession):
             raise ArgumentError(
                 "labelled texts are in one language", where="languages", hint=f"Give {source}-{source}."
             )
-        self._examples = split_labelled(request.files[0], Languages(source=source, target=source))
+        self._examples = split_labelled(request.files[0], Languages(source=source, target=source), request.columns)
         require_head_class(request.model.config, TASK_CLASSES[self._examples.task].head)
         return Languages(source=source, target=source)
 

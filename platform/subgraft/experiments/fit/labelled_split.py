@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from subgraft.base.errors import UserError
@@ -41,7 +42,7 @@ _COLUMNS: Sequence[tuple[LabelledTaskSpec, Mapping[str, str]]] = (
 # Half stars are classes; more different decimals are numbers.
 MAX_DECIMALS = 20
 _DECIMAL = re.compile(r"[+-]?\d*[.,]\d+")
-_FORMATS = "csv, tsv, jsonl or conll, plain or gz"
+_FORMATS = "csv, tsv, jsonl, parquet or conll"
 
 
 @dataclass(frozen=True)
@@ -84,9 +85,13 @@ class LabelledSplit:
             yield json.dumps(dict(zip(self.columns.values(), values, strict=True)), ensure_ascii=False)
 
 
-def split_labelled(path: Path, languages: Languages) -> LabelledSplit:
-    """Read and split a file, always in the same way. Raises UserError for one of another form, or too small."""
-    settings, columns = _settings(path)
+def split_labelled(path: Path, languages: Languages, named: Mapping[str, str] = MappingProxyType({})) -> LabelledSplit:
+    """Read and split a file, always in the same way.
+
+    named: its columns by role, where they have not their usual names. Raises UserError for a file of another form, or
+    too small.
+    """
+    settings, columns = _settings(path, named)
     all_examples = resolve(settings, languages, Path(), {})
     count = all_examples.size("train")
     if count < FEWEST:
@@ -115,25 +120,35 @@ def _require_learnable(labels: Counter[str], path: Path) -> None:
         raise UserError(what, where=str(path), hint=hint)
 
 
-def _settings(path: Path) -> tuple[LabelledFiles, Mapping[str, str]]:
+def _settings(path: Path, named: Mapping[str, str]) -> tuple[LabelledFiles, Mapping[str, str]]:
     """How a file is read, by its ending and the columns that it has, and the columns of an example by role."""
     files: dict[Split, str] = {"train": str(require_file(path).absolute())}
     ending = path.name.removesuffix(".gz").rpartition(".")[2]
     if ending == "conll":
+        if named:
+            raise UserError("the columns of conll have no names", where=str(path), hint="Leave out `field`.")
         return LabelledFiles(files=files, format="conll"), TAGGING.named()
-    if ending not in ("csv", "tsv", "jsonl"):
+    if ending not in ("csv", "tsv", "jsonl", "parquet"):
         raise UserError("the name does not show the format of the file", where=str(path), hint=f"Name it .{_FORMATS}.")
     first = next(rows(path, LabelledFiles(files=files)), None)
     if first is None:
         raise UserError("the file has no example", where=str(path))
-    matching = [(task, columns) for task, columns in _COLUMNS if {*columns.values()} <= first.columns.keys()]
+    if missing := [column for column in named.values() if column not in first.columns]:
+        hint = f"It has {', '.join(map(str, first.columns))}."
+        raise UserError(f"the file has no column '{missing[0]}'", where=first.where, hint=hint)
+    possible = [(task, {**columns, **named}) for task, columns in _COLUMNS if named.keys() <= columns.keys()]
+    if not possible:
+        roles = ", ".join(dict.fromkeys(role for _, columns in _COLUMNS for role in columns))
+        raise UserError(f"no task has {' and '.join(named)}", where="field", hint=f"A column is one of {roles}.")
+    matching = [(task, columns) for task, columns in possible if {*columns.values()} <= first.columns.keys()]
     targets = list(dict.fromkeys([*columns.values()][-1] for _, columns in matching))
     if len(targets) > 1:
         hint = "Remove or rename one: `label` makes a classifier, `value` or `score` a regression, `tags` a tagger."
         raise UserError(f"{' and '.join(targets)} are both there, and one can be learnt", where=first.where, hint=hint)
-    for task, columns in matching:
-        column_settings = {} if task is CLASSIFICATION else columns
+    for _, columns in matching:
+        column_settings = {} if columns == CLASSIFICATION.named() else columns
         return LabelledFiles(files=files, **column_settings), columns  # type: ignore[arg-type]
     required = "text (and text_pair) and label or value; or, in JSON lines, the lists words and tags"
     present = ", ".join(map(str, first.columns))
-    raise UserError(f"the columns are {present or 'none'}", where=first.where, hint=f"Name them {required}.")
+    hint = f"Name them {required}; or say which they are: `--field label=NAME`."
+    raise UserError(f"the columns are {present or 'none'}", where=first.where, hint=hint)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -53,6 +53,7 @@ class FitRequest:
         text: Files of additional text in the target language.
         directions: All directions, if there are several; the first is that of `languages`.
         max_lost_lines: The share of lines that the new vocabulary may change and the model's gives back.
+        columns: Of labelled examples, by role, where they have not their usual names.
     """
 
     model: BaseModelFacts
@@ -63,6 +64,7 @@ class FitRequest:
     text: tuple[Path, ...] = ()
     directions: tuple[Languages, ...] = ()
     max_lost_lines: float = MAX_LOST_LINES
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 class PreparedFit(NamedTuple):
@@ -136,6 +138,7 @@ class FitSession(ABC):
             "text": [file_digest(require_file(path)) for path in request.text],
             "languages": " ".join(pair.name for pair in request.directions or (self._languages,)),
             "quick": request.quick,
+            **({"columns": dict(request.columns)} if request.columns else {}),
         }
 
     @property

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from subgraft.base.errors import ArgumentError, UserError
@@ -106,7 +107,7 @@ def fit(
     text: TextSource = (),
     chat: TextSource = (),
     other: TextSource = (),
-    field: str = "text",
+    field: str | Mapping[str, str] = "text",
     only_this_text: bool = False,
     characters: int | None = None,
     hours: float | None = None,
@@ -130,7 +131,8 @@ def fit(
         chat: In place of text, conversations for an instruct model, which learns the answers: a path or several, of
             files or folders of JSON lines; or a table with a column messages or conversations.
         other: Other text, on which a language model must not become worse.
-        field: The column of the text in tables, JSON lines and Parquet.
+        field: The column of the text in tables, JSON lines and Parquet; with `labels` columns by role, as in
+            {"text": "review", "label": "stars"}, where they have not their usual names.
         only_this_text: Whether a language model is for this text alone, so that its vocabulary may be replaced.
         characters: How many characters each training of a language model reads; by default what suits the text.
         hours: In its place, how long all trainings of a language model may take together on this machine.
@@ -151,7 +153,7 @@ def fit(
         refuse_options_of_text(
             chat=isinstance(chat, str | Path) or len(chat) > 0,
             other=isinstance(other, str | Path) or len(other) > 0,
-            field=field != "text",
+            field=field != "text" and not labels,
             only_this_text=only_this_text,
             characters=characters,
             hours=hours,
@@ -166,6 +168,8 @@ def fit(
         files: tuple[Path, ...] = ()
         session: FitSession
         if pairs is None:
+            if not isinstance(field, str):
+                raise ArgumentError("text has one column", where="field", hint="Give its name.")
             session = text_session(
                 model,
                 text=stack.enter_context(text_paths("text", text, field)),
@@ -201,6 +205,7 @@ def fit(
             text=(text,) if isinstance(text, str | Path) else text,
             quick=quick,
             labels=labels,
+            columns={} if field == "text" else {"text": field} if isinstance(field, str) else field,
             max_lost_lines=max_lost_lines,
             console=console,
         )
@@ -308,6 +313,7 @@ def fit_session(
     quick: bool,
     console: Terminal,
     labels: bool = False,
+    columns: Mapping[str, str] = MappingProxyType({}),
     max_lost_lines: float = MAX_LOST_LINES,
 ) -> FitSession:
     """The fit of two files for each direction, or of one with labels. Raises UserError as `fit` does.
@@ -329,7 +335,8 @@ def fit_session(
         from subgraft.experiments.fit.label_fit import LabelFit
 
         facts = BaseModelFacts.read(str(model), directory)
-        request = FitRequest(facts, files, first, path_of("out", out), quick, max_lost_lines=max_lost_lines)
+        out = path_of("out", out)
+        request = FitRequest(facts, files, first, out, quick, max_lost_lines=max_lost_lines, columns=columns)
         return LabelFit(request, console)
     facts = BaseModelFacts.find(str(model), directory)
     additional_text = tuple(path_of("text", path) for path in text)

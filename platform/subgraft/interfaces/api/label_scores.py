@@ -70,14 +70,17 @@ def evaluate_labels(
     examples: Path | str,
     *,
     languages: LanguagePair | None = None,
+    field: Mapping[str, str] | None = None,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> LabelScores:
     """Score a finetuned model on a file of its task.
 
     Args:
         model: One in memory, or a directory, a hub id, or models:/NAME@ALIAS; with a head for the task.
-        examples: CSV, tab-separated columns, JSON lines, CoNLL, or SQuAD's JSON, with the columns of labelled corpora.
+        examples: CSV, tab-separated columns, JSON lines, Parquet, CoNLL, or SQuAD's JSON, with the columns of labelled
+            corpora.
         languages: Of models with language codes.
+        field: Columns of the file by role, as in {"label": "stars"}, where they have not their usual names.
         progress: Called with the examples done, their total, and a word for them.
 
     Raises:
@@ -86,7 +89,7 @@ def evaluate_labels(
     headed = prediction_model(model)
     path = path_of("examples", examples)
     pair = None if languages is None else pair_of(languages)
-    settings = _settings(path, headed)
+    settings = _settings(path, headed, field or {})
     with tempfile.TemporaryDirectory(prefix="subgraft-") as folder:
         code = Languages(source=pair.source, target=pair.source) if pair else Languages(source="und", target="und")
         source = CorpusSource(labelled=settings)
@@ -103,11 +106,13 @@ def evaluate_labels(
     return LabelScores(corpus.size("test"), tuple(scores), dropped_in_words(corpus.counts["test"]), cut)
 
 
-def _settings(path: Path, headed: PredictionModel) -> LabelledFiles:
+def _settings(path: Path, headed: PredictionModel, named: Mapping[str, str]) -> LabelledFiles:
     """How the file is read, by its ending. Raises UserError for a file of another task than the model's."""
     task = LABELLED_TASKS[headed.task]
     ending = path.name.removesuffix(".gz").rpartition(".")[2]
     values: dict[str, Any] = {"files": {"test": str(require_file(path).absolute())}}
+    if named and ending in ("conll", "json"):
+        raise UserError(f"the columns of .{ending} have no names", where=str(path), hint="Leave out `field`.")
     if ending == "conll":
         values["format"] = "conll"
     elif ending == "json":
@@ -117,6 +122,10 @@ def _settings(path: Path, headed: PredictionModel) -> LabelledFiles:
         if any(len(names) > 1 for names in task.usual_names.values()):  # the file decides
             first = next(rows(path, LabelledFiles(**values)), None)
             values |= task.named(first.columns, first.where) if first else {}
+        if unknown := named.keys() - {*task.columns, *task.optional_columns}:
+            hint = f"It has {', '.join((*task.columns, *task.optional_columns))}."
+            raise UserError(f"{task.name} has no column {min(unknown)}", where="field", hint=hint)
+        values |= named
     settings = LabelledFiles(**values)
     if settings.task != task.name:
         raise UserError(f"the file is for {settings.task}, and the model for {task.name}", where=str(path))

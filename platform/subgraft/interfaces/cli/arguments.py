@@ -141,6 +141,23 @@ def add_max_lost_lines(command: Options) -> None:
     command.add_argument("--max-lost-lines", type=share_of_lines, default=MAX_LOST_LINES, metavar="SHARE", help=share)
 
 
+def add_field(command: Options, help: str) -> None:
+    command.add_argument("--field", type=_field, action="append", default=[], metavar="[ROLE=]NAME", help=help)
+
+
+def _field(text: str) -> tuple[str, str]:
+    """A role, by default that of the text, and the name of its column."""
+    role, _, name = text.rpartition("=")
+    return role or "text", name
+
+
+def text_field(arguments: argparse.Namespace) -> str | None:
+    """The column of the text. Raises UserError for another one."""
+    if other := [role for role, _ in arguments.field if role != "text"]:
+        raise UserError(f"text has no column {other[0]}", where="--field", hint="Give --field NAME.")
+    return dict(arguments.field).get("text")
+
+
 def add_languages(command: Options, help: str, required: bool = False) -> None:
     command.add_argument("--languages", type=language_pair, required=required, metavar="SOURCE-TARGET", help=help)
 

@@ -16,6 +16,7 @@ from subgraft.base.terminal_escaping import say
 from subgraft.interfaces.cli.arguments import (
     MODEL_HELP,
     Commands,
+    add_field,
     add_json,
     add_max_lost_lines,
     add_out,
@@ -25,6 +26,7 @@ from subgraft.interfaces.cli.arguments import (
     positive_number,
     print_json,
     selected,
+    text_field,
     whole_number,
 )
 from subgraft.orchestration.store.outputs import new_file, require_absent
@@ -51,8 +53,9 @@ def add_to(commands: Commands) -> None:
     data = fit.add_mutually_exclusive_group()
     data.add_argument("--pairs", type=Path, nargs="+", action="append", metavar="FILE", help=pairs)
     labels = (
-        "labelled examples in place of pairs: CSV, TSV or JSON lines with the columns text and label (and text_pair), "
-        "or value in place of label, or CoNLL's words and tags; trains a classifier, a regression or a tagger"
+        "labelled examples in place of pairs: CSV, TSV, JSON lines or Parquet with the columns text and label (and "
+        "text_pair), or value in place of label, or CoNLL's words and tags; trains a classifier, a regression or a "
+        "tagger"
     )
     data.add_argument("--labels", type=Path, metavar="FILE", help=labels)
     chat = (
@@ -67,8 +70,11 @@ def add_to(commands: Commands) -> None:
     fit.add_argument("--text", type=Path, nargs="+", default=[], metavar="FILE", help=text)
     other = "with --text or --chat: other text, on which the model must not become worse"
     fit.add_argument("--other", type=Path, nargs="+", default=[], metavar="FILE", help=other)
-    field = "with --text: the column of the text in JSON lines and Parquet (default: text)"
-    fit.add_argument("--field", metavar="NAME", help=field)
+    field = (
+        "a column that has another name: with --text that of the text in JSON lines and Parquet (default: text); with "
+        "--labels as in label=stars, repeatable"
+    )
+    add_field(fit, field)
     alone = "with --text or --chat: the model is for this text alone, so that its vocabulary may be replaced too"
     fit.add_argument("--only-this-text", action="store_true", help=alone)
     characters = "with --text, --chat: how many characters each training reads (default: two passes, at most a million)"
@@ -92,16 +98,20 @@ def run_fit(arguments: argparse.Namespace) -> None:
 
     directions = tuple(arguments.languages or ())
     common = selected(arguments, "out", "quick", "max_lost_lines", "text") | {"console": console()}
-    own = selected(arguments, "chat", "other", "field", "only_this_text", "characters", "hours")
+    own = selected(arguments, "chat", "other", "only_this_text", "characters", "hours")
     if arguments.pairs or arguments.labels:
-        refuse_options_of_text(**own)
+        refuse_options_of_text(**own, field=arguments.pairs and arguments.field)
         with ExitStack() as stack:
             files: tuple[Path, ...] = (arguments.labels,)
             if arguments.pairs:
                 files, directions = _pair_files(arguments.model, arguments.pairs, directions, stack)
-            labels = arguments.labels is not None
-            _execute(fit_session(arguments.model, files, labels=labels, languages=directions, **common), arguments)
+            labels, columns = arguments.labels is not None, dict(arguments.field)
+            session = fit_session(
+                arguments.model, files, labels=labels, languages=directions, columns=columns, **common
+            )
+            _execute(session, arguments)
     else:
+        own |= {"field": text_field(arguments)}
         _execute(text_session(arguments.model, languages=directions, **common, **own), arguments)
 
 

@@ -23,12 +23,14 @@ from subgraft.data.text import reading
 from subgraft.interfaces.cli.arguments import (
     MODEL_HELP,
     Commands,
+    add_field,
     add_json,
     add_languages,
     input_file,
     print_json,
     selected,
     standard_input,
+    text_field,
     whole_number,
 )
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 # The formats of labelled files whose columns `predict` reads, by the file's ending.
 _FORMATS: Mapping[str, LabelledFormat] = {
     "jsonl": "jsonl",
+    "parquet": "parquet",
     "csv": "csv",
     "tsv": "tsv",
     "conll": "conll",
@@ -49,7 +52,8 @@ _SEARCH = ("languages", "beam", "batch_size")
 PREDICT = (
     "Reads one input per line and prints one prediction per line. A line is a text; tabs separate two texts, a "
     "question and its passage, or a text or query and its choices or candidates. A file that ends in .csv, .tsv, "
-    ".jsonl, .conll or .json is read as `evaluate --labels` reads it; labels are ignored. Entities need columns."
+    ".jsonl, .parquet, .conll or .json is read as `evaluate --labels` reads it; labels are ignored. Entities need "
+    "columns."
 )
 
 
@@ -100,7 +104,8 @@ def _add_evaluate(commands: Commands) -> None:
     evaluate.add_argument(
         "--baseline", metavar="MODEL", help="with --text: another model, to compare with on this text"
     )
-    evaluate.add_argument("--field", metavar="NAME", help="with --text: the column of the text (default: text)")
+    field = "with --text: the column of the text (default: text); with --labels as in label=stars, repeatable"
+    add_field(evaluate, field)
     _add_generation(evaluate)
     tasks = [name for name, facts in TASKS.items() if facts.metrics]
     evaluate.add_argument("--task", choices=tasks, help="determines the metrics (default: translation)")
@@ -122,6 +127,7 @@ def _add_predict(commands: Commands) -> None:
     predict.add_argument("--input", type=input_file, metavar="FILE", help="default, and for -: standard input")
     form = "lines of text, or a file with the columns of labelled files (default: by its ending; of others, lines)"
     predict.add_argument("--format", choices=("lines", *_FORMATS.values()), help=form)
+    add_field(predict, "a column of such a file that has another name, as in text=review, repeatable")
     predict.add_argument("--json", action="store_true", help="print a JSON object a line, with probabilities or scores")
     add_languages(predict, "for models with language codes (default: those the model was made for)")
     predict.set_defaults(command=predict_lines)
@@ -200,10 +206,11 @@ def evaluate_outputs(arguments: argparse.Namespace) -> None:
     if arguments.text is not None:
         _evaluate_text(arguments)
         return
-    _refuse(arguments, ("baseline", "field"), "models are compared on --text")
+    _refuse(arguments, ("baseline",), "models are compared on --text")
     if arguments.labels is not None:
         _evaluate_labels(arguments)
         return
+    _refuse(arguments, ("field",), "only --text and --labels have columns")
     if arguments.model is None:
         _refuse(arguments, _SEARCH, "files are scored as they are")
     if arguments.documents is not None:
@@ -302,7 +309,8 @@ def _evaluate_labels(arguments: argparse.Namespace) -> None:
     from subgraft.orchestration.execution.progress import counting
 
     with counting("predicting") as progress:
-        result = evaluate_labels(arguments.model, arguments.labels, languages=arguments.languages, progress=progress)
+        options = {"languages": arguments.languages, "field": dict(arguments.field)}
+        result = evaluate_labels(arguments.model, arguments.labels, **options, progress=progress)
     if arguments.json:
         print_json(**vars(result))
         return
@@ -320,7 +328,7 @@ def _evaluate_text(arguments: argparse.Namespace) -> None:
     from subgraft.interfaces.api.text_scores import compare_on_text, measure_text
     from subgraft.orchestration.execution.progress import counting
 
-    options = {"field": arguments.field or "text"}
+    options = {"field": text_field(arguments) or "text"}
     with counting("reading") as progress:
         if arguments.baseline is None:
             result = measure_text(arguments.model, arguments.text, **options, progress=progress)
@@ -354,13 +362,15 @@ def predict_lines(arguments: argparse.Namespace) -> None:
     path = arguments.input or Path("standard input")
     form: Any = arguments.format or _FORMATS.get(path.name.removesuffix(".gz").rpartition(".")[2], "lines")
     # A mistake in an input is reported before weights are read.
+    if arguments.field and (form == "lines" or not arguments.input):
+        raise UserError("lines have no columns", where="--field", hint="Leave it out, or give --input FILE.csv.")
     if form == "lines" or (form == "jsonl" and not arguments.input):
         lines = reading.lines(path) if arguments.input else standard_input()
         located = list(_inputs(lines, path, model.form, form))
     elif not arguments.input:
         raise UserError(f"{form} is read from a file", where="--format", hint="Give --input FILE.")
     else:
-        located = list(_inputs_of_rows(path, model.form, form))
+        located = list(_inputs_of_rows(path, model.form, form, dict(arguments.field)))
     inputs = [value for value, _ in located]
     with counting("predicting") as progress:
         predictor = model.predictor(arguments.languages)
@@ -387,11 +397,14 @@ def _inputs(lines: Iterable[str], path: Path, form: InputForm, written: str) -> 
         yield form.of_line(line, f"{path}:{number}"), f"{path}:{number}"
 
 
-def _inputs_of_rows(path: Path, form: InputForm, written: LabelledFormat) -> Iterator[_Located]:
+def _inputs_of_rows(
+    path: Path, form: InputForm, written: LabelledFormat, named: Mapping[str, str]
+) -> Iterator[_Located]:
     from subgraft.data.sources.labelled_files import rows
 
     for number, row in enumerate(rows(path, LabelledFiles(files={"test": str(path)}, format=written))):
-        columns = {"words": row["word"]} if written == "conll" else row.columns
+        columns = {"words": row["word"]} if written == "conll" else dict(row.columns)
+        columns |= {"words" if role == "word" else role: row[name] for role, name in named.items()}
         try:
             yield form.of_value(columns, row.where), row.where
         except UserError as error:
