@@ -35,6 +35,7 @@ from subgraft.interfaces.cli.arguments import (
 )
 
 if TYPE_CHECKING:
+    from subgraft.evaluation.metrics.significance import Interval
     from subgraft.training.understanding.input_forms import InputForm
 
 
@@ -90,9 +91,14 @@ def _add_evaluate(commands: Commands) -> None:
         "evaluate", help="compute BLEU, chrF, TER, ROUGE-L and METEOR, the metrics of labels, or bits of a text"
     )
     outputs = evaluate.add_mutually_exclusive_group(required=True)
-    outputs.add_argument("--hypotheses", type=Path, metavar="FILE")
+    several = (
+        "outputs, a line each; further files are tested against the first, with sacrebleu's intervals and p-values"
+    )
+    outputs.add_argument("--hypotheses", type=Path, nargs="+", metavar="FILE", help=several)
     outputs.add_argument("--model", help=f"{MODEL_HELP}, which translates --sources first")
     evaluate.add_argument("--sources", type=Path, metavar="FILE", help="input of --model")
+    paired = "sacrebleu's test of several --hypotheses: paired bootstrap (default) or approximate randomization"
+    evaluate.add_argument("--paired", choices=("bs", "ar"), help=paired)
     gold = evaluate.add_mutually_exclusive_group(required=True)
     gold.add_argument("--references", type=Path, metavar="FILE")
     labels = (
@@ -207,6 +213,11 @@ def evaluate_outputs(arguments: argparse.Namespace) -> None:
         _evaluate_text(arguments)
         return
     _refuse(arguments, ("baseline",), "models are compared on --text")
+    if len(arguments.hypotheses or ()) > 1:
+        _evaluate_several(arguments)
+        return
+    _refuse(arguments, ("paired",), "only several --hypotheses are tested")
+    arguments.hypotheses = arguments.hypotheses[0] if arguments.hypotheses else None
     if arguments.labels is not None:
         _evaluate_labels(arguments)
         return
@@ -217,7 +228,7 @@ def evaluate_outputs(arguments: argparse.Namespace) -> None:
         _evaluate_documents(arguments)
         return
     from subgraft.evaluation.metrics.scores import check_parallel
-    from subgraft.interfaces.api.scores import package_metrics
+    from subgraft.interfaces.api.scores import SACREBLEU, compare_outputs, package_metrics
 
     package_names = [
         metric.name for metric in package_metrics(arguments.metric)
@@ -241,13 +252,49 @@ def evaluate_outputs(arguments: argparse.Namespace) -> None:
     settings = {"language": arguments.language, "task": task, "metrics": arguments.metric}
     scores = subgraft.evaluate(hypotheses, references, sources=sources or None, **settings).scores
     shares = _language_shares(arguments, sources, references, hypotheses)
+    intervals = {}
+    if arguments.hypotheses and (shared := [name for name in SACREBLEU if any(name == score.name for score in scores)]):
+        tested = compare_outputs({"": hypotheses}, references, language=arguments.language, metrics=shared)
+        intervals = {each.metric: each.interval for each in tested}
     if arguments.json:
-        print_json(sentences=len(references), scores=scores, **({"output_language": shares} if shares else {}))
+        listed = [vars(score) | (vars(intervals[score.name]) if score.name in intervals else {}) for score in scores]
+        print_json(sentences=len(references), scores=listed, **({"output_language": shares} if shares else {}))
         return
     for score in scores:
         decimals = 4 if score.name in package_names else 2
-        say(f"{score.name}\t{score.value:.{decimals}f}\t{score.signature}")
+        interval = f"\t95 %{_interval(intervals[score.name])}" if score.name in intervals else ""
+        say(f"{score.name}\t{score.value:.{decimals}f}\t{score.signature}{interval}")
     _say_languages(shares)
+
+
+def _interval(interval: Interval) -> str:
+    return f" [{interval.low:.2f}, {interval.high:.2f}]"
+
+
+def _evaluate_several(arguments: argparse.Namespace) -> None:
+    """Score files of outputs, each against the first."""
+    inapplicable = ("sources", "labels", "documents", "metric", "task", "field", *_SEARCH)
+    _refuse(arguments, inapplicable, "several --hypotheses are scored by sacrebleu's metrics alone")
+    from subgraft.evaluation.metrics.scores import check_parallel
+    from subgraft.evaluation.reporting.numbers import equals
+    from subgraft.interfaces.api.scores import compare_outputs
+
+    references = list(reading.lines(arguments.references))
+    outputs = {str(path): list(reading.lines(path)) for path in arguments.hypotheses}
+    if len(outputs) < len(arguments.hypotheses):
+        raise UserError("a file is there twice", where="--hypotheses")
+    for path, lines in outputs.items():
+        check_parallel(lines, references, f"{path} and {arguments.references}")
+    tested = compare_outputs(outputs, references, language=arguments.language, test=arguments.paired or "bs")
+    if arguments.json:
+        print_json(sentences=len(references), baseline=str(arguments.hypotheses[0]), systems=tested)
+        return
+    for metric in dict.fromkeys(each.metric for each in tested):
+        rows = [each for each in tested if each.metric == metric]
+        say(f"{metric}\t{rows[0].signature}")
+        for each in rows:
+            p_value = "baseline" if each.p_value is None else f"p {equals(each.p_value)}"
+            say(f"  {each.value:.2f}{_interval(each.interval)}\t{p_value}\t{each.name}")
 
 
 def _language_shares(
