@@ -200,7 +200,7 @@ MISTAKES = [
         f"{TRANSFER} --method token-distillation",
         [
             "--distilled",
-            "token-distillation, attention-influence, likelihood-matching, vocadt need",
+            "token-distillation, attention-influence, likelihood-matching, vocadt, fitted need",
             "`token distillation`",
         ],
     ),

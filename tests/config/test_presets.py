@@ -26,6 +26,7 @@ SETTINGS: dict[str, Any] = {
         {"name": "two", "initialiser": "likelihood-matching"},
         {"name": "three", "initialiser": "vocadt"},
         {"name": "four", "initialiser": "attention-influence"},
+        {"name": "six", "initialiser": "fitted"},
         {"name": "five", "initialiser": "mean", "embedding_warmup": "copied"},
     ),
     # Of systems that this task cannot have.

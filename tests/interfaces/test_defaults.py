@@ -30,10 +30,10 @@ DECIDED_LATER = {("evaluate", "task"), ("fit", "field")}
 
 
 def commands(of: argparse.ArgumentParser, name: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    groups = [each for each in of._actions if isinstance(each, argparse._SubParsersAction)]
+    groups = [each.choices for each in of._actions if isinstance(each.choices, dict) and not each.option_strings]
     if not groups:
         yield name, of
-    for child, command in groups[0].choices.items() if groups else ():
+    for child, command in groups[0].items() if groups else ():
         yield from commands(command, f"{name} {child}".strip())
 
 

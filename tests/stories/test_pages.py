@@ -24,6 +24,8 @@ NAMES = {
     "test.en": "try/test.en",
     "test.fr": "try/test.de",
     "output.fr": "try/test.de",
+    "old.fr": "try/test.de",
+    "new.fr": "try/test.en",
     "upstream.en": "try/contracts.en",
     "upstream.fr": "try/contracts.de",
     "text.txt": "try/new.en",

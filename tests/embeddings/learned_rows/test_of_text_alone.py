@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import minimize
 from transformers import PreTrainedModel
 
 from small_experiments import finish, tiny, written
@@ -15,6 +17,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbeddings
 from subgraft.embeddings.learned_rows.attention_influence_loss import AttentionInfluenceLoss
+from subgraft.embeddings.learned_rows.fitted import NewTokenPairs, OutputProblem, PredictedPairs
 from subgraft.embeddings.learned_rows.likelihood_matching_loss import (
     LikelihoodMatchingLoss,
     SpanPairs,
@@ -32,6 +35,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.seq2seq import Seq2SeqData
 from subgraft.training.objectives.compute.translation import Translation
 from toys import german, german_tokenizer, gpt2, llama
@@ -182,3 +186,104 @@ def test_experiments_learn_rows_from_the_task_s_text(name: str, tmp_path: Path) 
 def test_a_model_without_values_of_its_own_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no layer 1 with values of its own in this gpt2's decoder"):
         finish(written(tmp_path, continued("gpt2", ("attention-influence",))))
+
+
+# Rows that a decoder reads like their pieces and predicts where it predicted these.
+
+
+def boundaries(bundle: Bundle) -> Iterator[tuple[torch.Tensor, int]]:
+    """The frozen model's state at each boundary of both segmentations, and the token that follows in the new one."""
+    begin, ending = bundle.sequence_format(None).start, NEW.special["eos"]
+    for _, line in TEXT:
+        before, after = bundle.decoder.encode(line), NEW.encode(line)
+        states = bundle.model.base_model(input_ids=torch.tensor([[begin, *before]])).last_hidden_state[0]
+        yield states[0], after[0]
+        for old, new in agreeing(bundle, before, after):
+            yield states[old + 1], [*after, ending][new + 1]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_problem_is_the_loss_of_frozen_states_under_both_kinds_of_rows(name: str) -> None:
+    bundle = upstream(name)
+    start = StudentTables.of(bundle, NEW, Method("mean"))
+    rows = torch.randn(len(start.tokens), start.tables["input"].shape[1], generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        states, labels = (
+            torch.stack(tuple(map(torch.as_tensor, each))) for each in zip(*boundaries(bundle), strict=True)
+        )
+        problem = OutputProblem.of(bundle, NEW, start, states, labels)
+        table = mean_of(upstream(name)).get_output_embeddings().weight.clone()  # rows of old tokens are the old ones
+        table[list(start.tokens)] = rows
+        others = [token for token in range(len(NEW)) if token not in start.tokens and not is_old(bundle, token)]
+        logits = states @ table.T
+        logits[:, others] = float("-inf")
+        known = ~torch.isin(labels, torch.tensor(others, dtype=torch.long))
+        expected = torch.nn.functional.cross_entropy(logits[known], labels[known])
+    assert len(problem.states) == int(known.sum()) > 100 and problem.loss(rows) == pytest.approx(
+        float(expected), rel=1e-4
+    )
+
+
+def is_old(bundle: Bundle, token: int) -> bool:
+    entry = NEW.entries[token]
+    return NEW.pieces[token] in bundle.decoder.pieces if entry is None else entry in bundle.decoder.ids
+
+
+def test_states_are_taken_where_both_segmentations_have_read_the_same() -> None:
+    bundle = upstream("llama")
+    start = StudentTable.of(side_of(bundle.model, "decoder"), bundle.decoder, NEW)
+    pairs = PredictedPairs(TEXT, bundle, "decoder", NEW, DE, TRAINING, start.tokens)
+    batch = pairs.batch(np.arange(len(pairs)), 0)
+    for row, old, new in batch.agreeing.tolist():
+        before = batch.teacher.decoder_input_ids[row, 1 : old + 1].tolist()
+        after = batch.student.decoder_input_ids[row, 1 : new + 1].tolist()
+        assert bundle.decoder.decode(before) == NEW.decode(after)
+    assert len(batch.agreeing) >= 0.95 * sum(1 for _ in boundaries(bundle))
+
+
+def test_scipy_finds_no_better_rows() -> None:
+    generator = torch.Generator().manual_seed(2)
+    states, start = torch.randn(300, 6, generator=generator), torch.randn(4, 6, generator=generator)
+    row = torch.randint(-4, 4, (300,), generator=generator).clamp(min=-1)
+    old = torch.randn(300, generator=generator)
+    problem = OutputProblem(states, old.abs() + 3, old, row, torch.zeros(4), None)
+    weights = torch.tensor([1.0, 2.0, 30.0, 0.5])
+    rows, (before, after) = problem.solve(start, weights)
+
+    def penalised(flat: np.ndarray) -> float:
+        tried = torch.tensor(flat, dtype=torch.float32).view(4, 6)
+        return problem.loss(tried) + float((weights[:, None] * (tried - start) ** 2).sum() / 300)
+
+    best = minimize(penalised, start.flatten().numpy(), method="Powell", options={"maxiter": 4000, "ftol": 1e-9})
+    assert after < before
+    assert penalised(rows.flatten().numpy()) <= best.fun + 1e-4
+
+
+def test_the_distance_is_relative_to_the_norm() -> None:
+    bundle = upstream("llama")
+    decoder = side_of(bundle.model, "decoder")
+    start = StudentTable.of(decoder, bundle.decoder, NEW)
+    batch = NewTokenPairs(TEXT, bundle, "decoder", NEW, DE, TRAINING, start.tokens).batch(np.arange(5), 0)
+    assert {int(batch.student.decoder_input_ids[row, place]) for row, _, place in batch.agreeing} <= set(start.tokens)
+    settings = TokenDistillationSettings(layer=1, distance="relative")
+    with torch.no_grad():
+        module = TokenDistillationLoss(bundle.model, decoder, start, settings)
+        teacher, student = module._decoder(batch)
+        expected = sum(
+            float((student[row, new] - teacher[row, old]).norm() / teacher[row, old].norm())
+            for row, old, new in batch.agreeing.tolist()
+        )
+        assert float(module(batch)["distillation"]) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_experiment_fits_the_rows_of_all_new_tokens(name: str, tmp_path: Path) -> None:
+    pipeline, store = finish(written(tmp_path, continued(name, ("fitted",))))
+    (_, steps) = pipeline.systems
+    assert steps.distilled is not None and "other" in steps.distilled.inputs
+    rows = LearnedEmbeddings.load(store.path(steps.distilled) / "decoder")
+    vocabulary = Tokenizer.load(store.path(steps.distilled.inputs["vocabulary/decoder"]))
+    assert rows.method == "fitted" and 5 < len(rows.tokens) <= len(vocabulary)
+    record, evaluated = store.find(steps.distilled), store.find(steps.evaluate)
+    assert record is not None and record.summary["fit"]["loss_after"] < record.summary["fit"]["loss_before"]
+    assert evaluated is not None and evaluated.summary["bits_per_character"] > 0

@@ -31,6 +31,9 @@ class TokenDistillationLoss(nn.Module):
         teacher, student = self._decoder(batch) if self._side == "decoder" else self._encoder(batch)
         sentence, before, after = batch.agreeing.unbind(dim=1)
         difference = student[sentence, after].float() - teacher[sentence, before].float()
+        if self._settings.distance == "relative":
+            norm = torch.linalg.vector_norm(teacher[sentence, before].float(), dim=-1)
+            return {"distillation": (torch.linalg.vector_norm(difference, dim=-1) / norm).sum()}
         if self._settings.distance == "euclidean":
             return {"distillation": torch.linalg.vector_norm(difference, dim=-1).sum()}
         return {"distillation": difference.square().mean(dim=-1).sum()}

@@ -36,10 +36,12 @@ class LearningStage(MethodStage):
     Attributes:
         settings_field: The name of the field with the method's own settings, if it has any.
         decoder_alone: Whether it only trains a decoder's rows.
+        reads_upstream_text: Whether it reads text of upstream.corpus, if there is one, as the input `other`.
     """
 
     settings_field: ClassVar[str] = ""
     decoder_alone: ClassVar[bool] = False
+    reads_upstream_text: ClassVar[bool] = False
 
     @property
     def sides_with_text(self) -> tuple[SideName, ...]:

@@ -28,6 +28,7 @@ from subgraft.embeddings.methods.closed_forms import (
     WORD2VEC_MAPPED,
     StaticGroups,
 )
+from subgraft.embeddings.methods.fitted import FITTED, FittedGroups
 from subgraft.embeddings.methods.likelihood_matching import LIKELIHOOD_MATCHING, LikelihoodMatchingGroups
 from subgraft.embeddings.methods.method import MethodSpec
 from subgraft.embeddings.methods.network import NETWORK, NetworkGroups
@@ -61,11 +62,13 @@ ENTRIES: tuple[MethodSpec, ...] = (
     ATTENTION_INFLUENCE,
     LIKELIHOOD_MATCHING,
     VOCADT,
+    FITTED,
 )
 METHODS: Mapping[str, MethodSpec] = {method.name: method for method in ENTRIES}
 
 
 class MethodGroups(
+    FittedGroups,
     VocadtGroups,
     LikelihoodMatchingGroups,
     AttentionInfluenceGroups,

@@ -20,12 +20,12 @@ class TokenDistillationSettings(Settings):
 
     sentences_per_token: a sentence is read if one of its new tokens has occurred in fewer sentences than this.
     layer: the layer after which states are compared, from 1; the last by default.
-    distance: the distance between two states: mean squared difference, or Euclidean.
+    distance: the distance between two states: mean squared difference, Euclidean, or Euclidean relative to the norm.
     """
 
     sentences_per_token: Count = 100
     layer: Count | None = None
-    distance: Literal["squared", "euclidean"] = "squared"
+    distance: Literal["squared", "euclidean", "relative"] = "squared"
 
 
 class TokenDistillationGroups(Settings):

@@ -128,6 +128,8 @@ class EmbeddingSteps:
         inputs |= self._inputs.text_on("source") if "encoder" in stage.sides_with_text else {}
         inputs |= self._text.copies if "decoder" in stage.sides_with_text else {}
         inputs |= {"generator": generator} if generator else {}
+        if stage.reads_upstream_text and self.experiment.upstream.corpus is not None:
+            inputs["other"] = self._inputs.upstream_corpus
         start = f" from {system.starts_from or 'mean'}" if method.has_start else ""
         return Step(stage, method.name.replace("-", " ") + start, inputs)
 
