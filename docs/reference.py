@@ -1,4 +1,4 @@
-"""Writes the pages of docs/ that are generated from the code: settings.md, commands.md, and tables of guide.md.
+"""Writes the pages of docs/ that are generated from the code: settings.md, commands.md, and tables of the guide.
 
     .venv/bin/python docs/reference.py
 
@@ -237,17 +237,22 @@ def _parsers(
             yield from _parsers(command, f"{name} {each}", purposes.get(each, ""))
 
 
-def guide() -> str:
-    """The guide with its tables of methods and tasks."""
-    page = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
+def guide_to_experiments() -> str:
+    """The page with its tables of methods and tasks."""
+    page = (ROOT / "docs" / "guide-experiments.md").read_text(encoding="utf-8")
     methods = [(f"`{method.name}`", method.start, method.source) for method in METHODS.values()]
-    heads, lines = list[Sequence[str]](), list[Sequence[str]]()
-    for name, task in TASK_CLASSES.items():
-        spec = LABELLED_TASKS[name]
-        heads.append((f"`{name}`", f"`{CLASS_ENDINGS[task.head]}`", ", ".join(task.metrics)))
-        lines.append((f"`{name}`", spec.line, _json_of(task), spec.answer))
+    heads = [
+        (f"`{name}`", f"`{CLASS_ENDINGS[task.head]}`", ", ".join(task.metrics)) for name, task in TASK_CLASSES.items()
+    ]
     page = _with_rows(page, "name | start of a new token | source", methods)
-    page = _with_rows(page, "task | head of transformers | metrics", heads)
+    return _with_rows(page, "task | head of transformers | metrics", heads)
+
+
+def guide_to_models() -> str:
+    """The page with its table of the inputs and outputs of predictions."""
+    page = (ROOT / "docs" / "guide-models.md").read_text(encoding="utf-8")
+    specs = ((name, LABELLED_TASKS[name], task) for name, task in TASK_CLASSES.items())
+    lines = [(f"`{name}`", spec.line, _json_of(task), spec.answer) for name, spec, task in specs]
     return _with_rows(page, "task | a line | JSON | prediction, and more in JSON", lines)
 
 
@@ -266,7 +271,12 @@ def _with_rows(page: str, header: str, rows: Iterable[Sequence[str]]) -> str:
     return before + line + table + after[after.index("\n\n") + 1 :]
 
 
-PAGES = {"settings.md": settings, "commands.md": commands, "guide.md": guide}
+PAGES = {
+    "settings.md": settings,
+    "commands.md": commands,
+    "guide-experiments.md": guide_to_experiments,
+    "guide-models.md": guide_to_models,
+}
 
 
 def main() -> None:

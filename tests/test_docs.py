@@ -95,7 +95,9 @@ def _commands(page: Path) -> list[str]:
     return [line for line in lines if line.strip()]
 
 
-@pytest.mark.parametrize(("page", "fewest"), [("README.md", 10), ("docs/guide.md", 10), ("docs/cluster.md", 1)])
+@pytest.mark.parametrize(
+    ("page", "fewest"), [("README.md", 10), ("docs/guide.md", 10), ("docs/guide-models.md", 10), ("docs/cluster.md", 1)]
+)
 def test_every_subgraft_command_shown_is_understood(repository: Path, page: str, fewest: int) -> None:
     shown = [line for line in _commands(repository / page) if line.startswith("subgraft ")]
     assert len(shown) >= fewest
@@ -103,7 +105,7 @@ def test_every_subgraft_command_shown_is_understood(repository: Path, page: str,
         parser().parse_args(shlex.split(line)[1:])  # an unknown command or option exits
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/cluster.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/guide-large.md", "docs/cluster.md"])
 def test_every_job_shown_is_there_and_understood(repository: Path, page: str) -> None:
     jobs = [shlex.split(line) for line in _commands(repository / page) if line.startswith("ray job submit ")]
     assert jobs

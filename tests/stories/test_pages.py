@@ -1,4 +1,4 @@
-"""The commands of README.md and docs/guide.md, typed as the pages show them, one after another.
+"""The commands of README.md and the guide, typed as the pages show them, one after another.
 
 They are typed in a clone (configs/), in which `subgraft example try` was run. Names that a page leaves to its reader
 stand for files of the example.
@@ -16,7 +16,9 @@ from pathlib import Path
 
 import pytest
 
-PAGES = ("README.md", "docs/guide.md")
+GUIDE = ("guide", "guide-data", "guide-experiments", "guide-models", "guide-large")
+# Pages whose commands are typed one after another.
+PAGES = {"README": ("README.md",), "guide": tuple(f"docs/{name}.md" for name in GUIDE)}
 # What a reader puts in place of these.
 NAMES = {
     "MODEL": "models:/quickstart-en-de@champion",
@@ -98,7 +100,7 @@ def typed(command: str) -> str:
 
 
 def test_what_is_not_run_is_on_a_page(repository: Path) -> None:
-    shown = [command for page in PAGES for command in commands(repository / page)]
+    shown = [command for pages in PAGES.values() for page in pages for command in commands(repository / page)]
     assert not [start for start in NOT_RUN if not any(command.startswith(start) for command in shown)]
     assert sum(map(is_run, shown)) > 30
 
@@ -149,8 +151,9 @@ def run(command: str, folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.ray
-@pytest.mark.parametrize("page", PAGES)
-def test_every_command_of_a_page_does_what_it_says(page: str, clone: Path, repository: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", PAGES)
+def test_every_command_of_a_page_does_what_it_says(name: str, clone: Path, repository: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(clone, tmp_path / "clone", symlinks=True))
-    for command in filter(is_run, commands(repository / page)):
-        run(typed(command), folder)
+    for page in PAGES[name]:
+        for command in filter(is_run, commands(repository / page)):
+            run(typed(command), folder)

@@ -200,8 +200,8 @@ class LabelledTaskSpec(TaskSpec):
         heads: The heads of its own that it can have, by kind (`config.heads`).
         marks: The tokens by which it marks entities.
         route: Of predictions, in `subgraft serve`.
-        line: A line of input, in docs/guide.md.
-        answer: A prediction, in docs/guide.md.
+        line: A line of input, in docs/guide-models.md.
+        answer: A prediction, in docs/guide-models.md.
     """
 
     task: str

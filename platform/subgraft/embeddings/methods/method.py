@@ -105,8 +105,8 @@ class MethodSpec:
 
     Attributes:
         name: In configurations.
-        start: How a new token's embedding starts, in docs/guide.md.
-        source: Who published it, in docs/guide.md.
+        start: How a new token's embedding starts, in docs/guide-experiments.md.
+        source: Who published it, in docs/guide-experiments.md.
         rows: The function that makes rows; None: a step has learned them.
         training: Of its generator, or of its rows.
         learning: The step that learns its rows, which the transfer reads.

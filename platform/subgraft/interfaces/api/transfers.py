@@ -50,7 +50,7 @@ def transfer(
     Args:
         model: a model, a directory or a hub id. A `Model` is copied, not modified.
         vocabulary: the new vocabulary; of a model, each side gets the vocabulary of that model's side.
-        method: the initialiser of new tokens, see docs/guide.md.
+        method: the initialiser of new tokens, see docs/guide-experiments.md.
         generator: directory of a trained generator, for methods that need one.
         static: directory of static embeddings of the new vocabulary, for methods that need them.
         distilled: directory of distilled embeddings, for methods that need them.

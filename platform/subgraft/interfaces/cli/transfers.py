@@ -81,7 +81,7 @@ def _add_transfer(commands: Commands) -> None:
     transfer = commands.add_parser("transfer", help="give a model another vocabulary")
     transfer.add_argument("--model", required=True, help=MODEL_HELP)
     transfer.add_argument("--vocab", required=True, help="a vocabulary or model directory, or a hub id")
-    methods = "random, mean, avg, patt, focus, …; docs/guide.md has all (default: mean)"
+    methods = "random, mean, avg, patt, focus, …; docs/guide-experiments.md has all (default: mean)"
     transfer.add_argument("--method", default="mean", help=methods)
     transfer.add_argument(
         "--generator", type=Path, metavar="DIR", help="the trained generator of att, patt and network"
