@@ -287,3 +287,13 @@ def test_an_experiment_fits_the_rows_of_all_new_tokens(name: str, tmp_path: Path
     record, evaluated = store.find(steps.distilled), store.find(steps.evaluate)
     assert record is not None and record.summary["fit"]["loss_after"] < record.summary["fit"]["loss_before"]
     assert evaluated is not None and evaluated.summary["bits_per_character"] > 0
+
+
+def test_a_translator_s_new_tokens_are_fitted_too(tmp_path: Path) -> None:
+    """mBART's output has a bias; its states depend on the source."""
+    short = "{max_steps: 2, batch_size: 500, precision: fp32}"
+    systems = "- {name: plain, vocabulary: upstream}\n- {name: fitted, initialiser: fitted}\n"
+    pipeline, store = finish(written(tmp_path, tiny(systems=systems, sides="[decoder]", fitted_training=short)))
+    step = pipeline.systems[1].distilled
+    assert step is not None and (record := store.find(step)) is not None
+    assert record.summary["fit"]["loss_after"] < record.summary["fit"]["loss_before"]
