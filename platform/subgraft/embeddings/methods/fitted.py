@@ -28,7 +28,7 @@ class FittedSettings(Settings):
     stiffness: for tied embeddings, how much a change of the distilled row costs.
     """
 
-    sentences_per_token: Count = 100
+    sentences_per_token: Count = 20
     depth: Annotated[float, Field(gt=0, le=1)] = 0.4
     characters: Count = 160_000
     other_share: Annotated[float, Field(ge=0)] = 0.33
