@@ -107,8 +107,8 @@ def test_every_mistake_at_once_with_its_line(tmp_path: Path) -> None:
         "5: training.precision: expected 'fp32' or 'bf16', found \"bf15\"; did you mean 'bf16'?",
         "6: training.steps: given twice (first on line 3)",
         "8: corpora.0.generated: expected 'everyday' or 'law', found \"everday\"; did you mean 'everyday'?",
-        "9: corpora.1: give exactly one of generated, folder, files, urls, mtdata, squad, columns, together, "
-        "records, conversations, labelled, features, verses, plain, texts (given: none)",
+        "9: corpora.1: give exactly one of generated, folder, files, urls, mtdata, squad, columns, bilingual, "
+        "together, records, conversations, labelled, features, verses, plain, texts (given: none)",
     ]
 
 

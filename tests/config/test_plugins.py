@@ -109,7 +109,7 @@ def test_names_that_nobody_offers_are_one_message_each(repository: Path, capsys:
     assert main(["plan", config, OWN[0], OWN[1].replace("constant", "menu")]) == 2
     error = capsys.readouterr().err
     assert "expected 'ROUGE-1', 'ROUGE-2' or 'CIDEr', found [" in error
-    assert "or 'vocadt', found \"menu\"; did you mean" in error and "Traceback" not in error
+    assert "or 'fitted', found \"menu\"; did you mean" in error and "Traceback" not in error
     assert main(["plan", config, "evaluation.metrics=[BLEU]"]) == 2
     assert "BLEU is always measured: leave it out" in capsys.readouterr().err
 

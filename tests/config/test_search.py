@@ -58,7 +58,7 @@ def test_a_search_is_read_and_its_defaults_are_there(config: Path) -> None:
         ("search.space={}", "give at least one of vocabulary_mode, initialiser, kd_weight"),
         (
             "search.space.initialiser=[pat]",
-            "'likelihood-matching' or 'vocadt', found \"pat\"; did you mean 'patt'",
+            "'vocadt' or 'fitted', found \"pat\"; did you mean 'patt'",
         ),
         ("search.space.initialiser=[avg]", "search.space.kd_weight applies to att, patt, network only"),
         ("search.space={generator_steps: [0]}", "search.space.generator_steps.0: expected"),

@@ -146,10 +146,12 @@ _TRANSLATIONS: Experiments = {
         f"attention_influence_training={_LEARNING}",
         f"likelihood_matching_training={_LEARNING}",
         f"vocadt_training={_LEARNING}",
+        f"fitted_training={_LEARNING}",
         "systems=[{name: token-distillation, initialiser: token-distillation},"
         " {name: attention-influence, initialiser: attention-influence},"
         " {name: likelihood-matching, initialiser: likelihood-matching},"
-        " {name: on-patt, initialiser: likelihood-matching, starts_from: patt}, {name: vocadt, initialiser: vocadt}]",
+        " {name: on-patt, initialiser: likelihood-matching, starts_from: patt}, {name: vocadt, initialiser: vocadt},"
+        " {name: fitted, initialiser: fitted}]",
     ),
     "network": (
         f"network_training={_LEARNING}",
