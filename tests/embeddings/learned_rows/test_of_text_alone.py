@@ -17,7 +17,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbeddings
 from subgraft.embeddings.learned_rows.attention_influence_loss import AttentionInfluenceLoss
-from subgraft.embeddings.learned_rows.fitted import NewTokenPairs, OutputProblem, PredictedPairs
+from subgraft.embeddings.learned_rows.fitted import NewTokenPairs, OutputProblem, PredictedPairs, loaded_for_text
 from subgraft.embeddings.learned_rows.likelihood_matching_loss import (
     LikelihoodMatchingLoss,
     SpanPairs,
@@ -28,6 +28,7 @@ from subgraft.embeddings.learned_rows.student_embeddings import StudentTable
 from subgraft.embeddings.learned_rows.token_distillation_loss import TokenDistillationLoss
 from subgraft.embeddings.learned_rows.vocadt_loss import VocadtLoss
 from subgraft.embeddings.methods.attention_influence import AttentionInfluenceSettings
+from subgraft.embeddings.methods.fitted import FittedStage
 from subgraft.embeddings.methods.likelihood_matching import LikelihoodMatchingSettings
 from subgraft.embeddings.methods.token_distillation import TokenDistillationSettings
 from subgraft.embeddings.transplanting.transplant import Method, transplant
@@ -281,6 +282,10 @@ def test_an_experiment_fits_the_rows_of_all_new_tokens(name: str, tmp_path: Path
     pipeline, store = finish(written(tmp_path, continued(name, ("fitted",))))
     (_, steps) = pipeline.systems
     assert steps.distilled is not None and "other" in steps.distilled.inputs
+    stage, model = steps.distilled.stage, store.path(steps.distilled.inputs["model"])
+    assert isinstance(stage, FittedStage)
+    bundle = loaded_for_text(stage, {"model": model})
+    assert bundle.sequence_format(None).start == bundle.decoder.special["eos"], "the token between pretraining's texts"
     rows = LearnedEmbeddings.load(store.path(steps.distilled) / "decoder")
     vocabulary = Tokenizer.load(store.path(steps.distilled.inputs["vocabulary/decoder"]))
     assert rows.method == "fitted" and 5 < len(rows.tokens) <= len(vocabulary)

@@ -244,6 +244,7 @@ class Comparison(MethodGroups, ModelsAndData):
             starts_from=starts_from or "mean",
             max_similar=self.generator.max_similar,
             max_train_examples=self.finetune.max_train_examples,
+            objectives=self.upstream.objectives,
             **{stage.settings_field: getattr(self, method.group, None)},
         )
 

@@ -45,7 +45,14 @@ class Compared:
 
 
 def distil(stage: DistillationStage, compared: Compared, inputs: Inputs, out: Path, context: Context) -> Summary:
-    bundle, corpus = Bundle.load_to_train(inputs["model"]), Corpus.open(inputs["corpus"])
+    return distil_in(Bundle.load_to_train(inputs["model"]), stage, compared, inputs, out, context)
+
+
+def distil_in(
+    bundle: Bundle, stage: DistillationStage, compared: Compared, inputs: Inputs, out: Path, context: Context
+) -> Summary:
+    """Distil in a model that has been loaded."""
+    corpus = Corpus.open(inputs["corpus"])
     stage = with_named_precision(stage, bundle.model, context)
     # Prepare all sides before the first training moves the model to a GPU.
     target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in stage.sides}

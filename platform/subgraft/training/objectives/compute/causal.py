@@ -43,6 +43,7 @@ from subgraft.training.objectives.compute.single_stack import (
 )
 from subgraft.training.objectives.compute.whole_examples import BATCH_TOKENS, Batched, WholeExamples, label_nats
 from subgraft.training.objectives.conditioned import AnyConditionedSettings
+from subgraft.training.objectives.objective import AnyObjective
 
 
 class CausalBatch(StackBatch):
@@ -370,6 +371,13 @@ def separator_of(tokenizer: Tokenizer, settings: CausalSettings | AnyConditioned
 def set_bos_token(model: PreTrainedModel, separator: int) -> None:
     """Make the separator the beginning-of-text token in the model's configuration, which generation reads."""
     model.config.bos_token_id = separator
+
+
+def begin_texts_as_pretrained(bundle: Bundle, objectives: Iterable[AnyObjective]) -> None:
+    """Make the token that stood between the texts of a language model's pretraining the one that begins a text."""
+    for objective in objectives:
+        if isinstance(objective, CausalSettings):
+            set_bos_token(bundle.model, separator_of(bundle.decoder, objective))
 
 
 def padding_of(tokenizer: Tokenizer) -> int:
