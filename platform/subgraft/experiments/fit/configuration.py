@@ -115,7 +115,7 @@ class Configuration:
             **vocadt,
             "finetune": {**self._finetune(), **length, **self._selection()},
             **self._evaluation(),
-            "runtime": runtime_of(self.machine, max(1, self.machine.cores // (2 * len(choice.seeds)))),
+            "runtime": runtime_of(self.machine, trainings=2 * len(choice.seeds)),
         }
 
     def _languages(self) -> Section:
@@ -174,9 +174,9 @@ class Configuration:
         }
 
 
-def runtime_of(machine: Machine, cpus_per_step: int) -> Commented:
-    """The settings of where a fit runs."""
-    cpus = {"cpus_per_step": cpus_per_step, "evaluate_cpus": machine.cores}
+def runtime_of(machine: Machine, trainings: int) -> Commented:
+    """The settings of where a fit runs. trainings: how many share the machine."""
+    cpus = {"cpus_per_step": max(1, machine.cores // trainings), "evaluate_cpus": machine.cores}
     return Commented({"gpus_per_worker": 1} if machine.gpu else cpus, "of this machine; no result depends on it")
 
 

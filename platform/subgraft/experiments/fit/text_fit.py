@@ -434,10 +434,7 @@ class _Configuration:
         }
 
     def _runtime(self) -> Commented:
-        cores, trainings = self.machine.cores, 2 * len(self.seeds)
-        if self.model.parameters > LARGE:
-            return runtime_of(self.machine, cores)
-        return runtime_of(self.machine, max(1, cores // trainings))
+        return runtime_of(self.machine, trainings=1 if self.model.parameters > LARGE else 2 * len(self.seeds))
 
 
 def finetuning(training: TextTraining, model: BaseModelFacts, max_length: int) -> Section:
