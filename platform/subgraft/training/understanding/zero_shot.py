@@ -20,6 +20,7 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of
+from subgraft.modeling.families.family import softcap
 from subgraft.modeling.sides import side
 from subgraft.training.objectives.compute.causal import collate, padding_of, shift_labels, stack_nats
 from subgraft.training.objectives.compute.embedding_view import ModelEmbeddings
@@ -216,6 +217,5 @@ class ZeroShot:
         states = states if decoder.transform is None else decoder.transform(states)
         logits = states @ decoder.output.weight.T
         logits = logits if decoder.bias is None else logits + decoder.bias.reshape(-1)
-        logits = logits if decoder.cap is None else decoder.cap * (logits / decoder.cap).tanh()
-        likelihoods: Tensor = logits.float().log_softmax(dim=1).cpu()
+        likelihoods: Tensor = softcap(logits, decoder.cap).float().log_softmax(dim=1).cpu()
         return likelihoods
