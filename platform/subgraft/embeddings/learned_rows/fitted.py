@@ -37,8 +37,8 @@ from subgraft.embeddings.methods.token_distillation import TokenDistillationSett
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of
+from subgraft.modeling.families.family import softcap
 from subgraft.modeling.heads import require_token_head
-from subgraft.modeling.hub import read_config
 from subgraft.modeling.precision import autocast
 from subgraft.modeling.sides import decoder_states_from_memory, encoder_states
 from subgraft.modeling.sides import side as side_of
@@ -76,8 +76,9 @@ class PredictedPairs(SegmentationPairs):
 
 
 def learn_and_fit(stage: FittedStage, inputs: Inputs, out: Path, context: Context) -> Summary:
-    settings, config = stage.distillation, read_config(inputs["model"])
-    layers = family_of(config).layers(config, "decoder")
+    settings, bundle = stage.distillation, loaded_for_text(stage, inputs)
+    stage = with_named_precision(stage, bundle.model, context)
+    layers = family_of(bundle.model).layers(bundle.model.config.to_dict(), "decoder")
     read_as = TokenDistillationSettings(
         sentences_per_token=settings.sentences_per_token,
         layer=max(1, round(settings.depth * layers)),
@@ -85,7 +86,7 @@ def learn_and_fit(stage: FittedStage, inputs: Inputs, out: Path, context: Contex
     )
     distilling = stage.model_copy(update={"distillation": read_as})
     compared = Compared(FITTED, NewTokenPairs, TokenDistillationLoss)
-    summary = distil_in(loaded_for_text(stage, inputs), distilling, compared, inputs, out, context)
+    summary = distil_in(bundle, distilling, compared, inputs, out, context)
     learned, fit = _fit(stage, inputs, out / "decoder", context)
     if is_writer():
         learned.save(out / "decoder")
@@ -134,7 +135,6 @@ def _predictions(
     stage: FittedStage, bundle: Bundle, target: Tokenizer, inputs: Inputs, new: Sequence[int], context: Context
 ) -> tuple[Tensor, Tensor]:
     """The frozen model's states [N, d] before tokens of the new segmentation, and these tokens [N], on the CPU."""
-    stage = with_named_precision(stage, bundle.model, context)
     settings, model = stage.distillation, bundle.model
     model.to(device())  # type: ignore[arg-type]
     pairs = _some(Corpus.open(inputs["corpus"]), settings.characters, stage.seed)
@@ -145,8 +145,6 @@ def _predictions(
     states, labels = list[Tensor](), list[Tensor]()
     model.train(False)
     for number, indices in enumerate(np.array_split(order, max(1, -(-len(order) // _SENTENCES)))):
-        if len(indices) == 0:
-            continue
         context.progress(number * _SENTENCES, len(order), "sentences")
         batch = data.batch(indices, 0).to(device())
         with autocast(device(), stage.training.precision):
@@ -219,7 +217,7 @@ class OutputProblem:
         states, labels = states[known], labels[known]
         sums, own = list[Tensor](), list[Tensor]()
         for some, label in zip(_parts(states), _parts(old_place[labels]), strict=True):
-            logits = _capped(some @ weight.T + bias, decoder.cap)
+            logits = softcap(some @ weight.T + bias, decoder.cap)
             sums.append(logits.logsumexp(-1))
             own.append(logits.gather(1, label.clamp(min=0)[:, None])[:, 0])
         new_bias = start.tables.get("bias", torch.zeros(len(target)))[list(start.tokens)].float()
@@ -251,7 +249,7 @@ class OutputProblem:
         """The negative log-likelihood of the labels, in sums of some."""
         columns = (self.states, self.old_sum, self.old_label, self.row)
         for states, old_sum, old_label, row in zip(*map(_parts, columns), strict=True):
-            logits = _capped(states @ rows.T + self.bias, self.cap)
+            logits = softcap(states @ rows.T + self.bias, self.cap)
             own = torch.where(row >= 0, logits.gather(1, row.clamp(min=0)[:, None])[:, 0], old_label)
             yield (torch.logaddexp(old_sum, logits.logsumexp(-1)) - own).sum()
 
@@ -265,7 +263,3 @@ def _places(size: int, ids: Tensor) -> Tensor:
 
 def _parts(tensor: Tensor) -> Sequence[Tensor]:
     return torch.split(tensor, _STATES)
-
-
-def _capped(logits: Tensor, cap: float | None) -> Tensor:
-    return logits if cap is None else cap * torch.tanh(logits / cap)
