@@ -81,13 +81,14 @@ class Pipeline:
 
     def generator_of(self, system: System) -> Step | None:
         """The generator that a system needs; it does not depend on the task."""
-        return self.embeddings.generator(system, self.models.pretrained)
+        return self.embeddings.generator(system, self.models.untied(system, self.models.pretrained))
 
     def system(self, system: System, seed: int) -> SystemSteps:
         """The steps of any system, whether the experiment has it or not."""
         model = self.models.initial(system, seed)
-        generator = self.embeddings.generator(system, model)
-        full_model = self.models.ready_to_translate(model)
+        start = self.models.untied(system, model)
+        generator = self.embeddings.generator(system, start)
+        full_model = self.models.ready_to_translate(start)
         transfer = (
             self.embeddings.transfer(system, seed, full_model, generator)
             if self.experiment.vocabulary_mode(system)

@@ -14,6 +14,8 @@ from transformers import PreTrainedModel
 from small_experiments import finish, tiny, written
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbeddings
 from subgraft.embeddings.learned_rows.attention_influence_loss import AttentionInfluenceLoss
@@ -32,8 +34,10 @@ from subgraft.embeddings.methods.fitted import FittedStage
 from subgraft.embeddings.methods.likelihood_matching import LikelihoodMatchingSettings
 from subgraft.embeddings.methods.token_distillation import TokenDistillationSettings
 from subgraft.embeddings.transplanting.transplant import Method, transplant
+from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
+from subgraft.pipeline.stages.models import UntieStage
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -168,7 +172,7 @@ def continued(name: str, methods: tuple[str, ...]) -> str:
         model=SHAPES[name],
         pretrain="{epochs: 2, batch_size: 500, precision: fp32, dev_sentences: 4}",
         systems=f"- {{name: plain, vocabulary: upstream}}\n{systems}",
-        **{f"{method.replace('-', '_')}_training": short for method in methods},
+        **{f"{method.replace('-', '_')}_training": short for method in methods if method != "mean"},
     )
 
 
@@ -292,6 +296,43 @@ def test_an_experiment_fits_the_rows_of_all_new_tokens(name: str, tmp_path: Path
     record, evaluated = store.find(steps.distilled), store.find(steps.evaluate)
     assert record is not None and record.summary["fit"]["loss_after"] < record.summary["fit"]["loss_before"]
     assert evaluated is not None and evaluated.summary["bits_per_character"] > 0
+
+
+def test_new_tokens_of_an_untied_model_get_output_embeddings_of_their_own(tmp_path: Path) -> None:
+    """Other systems have the tied model, with which what was forgotten is compared."""
+    config = continued("gpt2", ("fitted", "mean"))
+    config = config.replace("initialiser: fitted", "initialiser: fitted, untie: true")
+    config = config.replace("{name: plain, ", "{name: own-untied, untie: true, vocabulary: upstream}\n- {name: plain, ")
+    pipeline, store = finish(written(tmp_path, config))
+    models = {steps.system.name: Bundle.load(store.path(steps.finetune)).model for steps in pipeline.systems}
+    tied = {name: side_of(model, "decoder").tied for name, model in models.items()}
+    assert tied == {"own-untied": False, "plain": True, "fitted": False, "mean": True}
+    by_name = {steps.system.name: steps for steps in pipeline.systems}
+    own, fitted, plain = by_name["own-untied"], by_name["fitted"], by_name["plain"]
+    assert fitted.distilled is not None and fitted.transfer is not None
+    untied = fitted.transfer.inputs["model"]
+    assert isinstance(untied.stage, UntieStage) and own.finetune.inputs["model"].fingerprint == untied.fingerprint
+    assert fitted.pretrained is plain.pretrained is untied.inputs["model"]
+    rows = LearnedEmbeddings.load(store.path(fitted.distilled) / "decoder")
+    assert not torch.equal(rows.others["output"], rows.rows)
+    transferred = side_of(Bundle.load(store.path(fitted.transfer)).model, "decoder")
+    assert transferred.output is not None
+    assert torch.equal(transferred.output.weight[rows.tokens], rows.others["output"])
+    assert torch.equal(transferred.input.weight[rows.tokens], rows.rows)
+
+
+def test_a_model_with_two_tables_is_untied_already(tmp_path: Path) -> None:
+    config = continued("llama", ("mean",)).replace("initialiser: mean", "initialiser: mean, untie: true")
+    (_, steps) = Pipeline(load(written(tmp_path, config), Experiment), tmp_path).systems
+    assert steps.system.untie
+    assert steps.transfer is not None and steps.transfer.inputs["model"] == steps.pretrained
+
+
+def test_an_encoder_decoder_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    systems = "- {name: plain, vocabulary: upstream}\n- {name: mean, initialiser: mean, untie: true}\n"
+    with pytest.raises(UserError, match="only a decoder's are") as caught:
+        _ = Pipeline(load(written(tmp_path, tiny(systems=systems)), Experiment), tmp_path).systems
+    assert caught.value.where == "system mean: untie"
 
 
 def test_a_translator_s_new_tokens_are_fitted_too(tmp_path: Path) -> None:

@@ -49,6 +49,8 @@ class System(Settings):
     downstream-vocabulary or joint-vocabulary, with that vocabulary; or none, random weights.
     pretraining_step: the updates of pretraining after which its weights are this system's start; by default all. A
     multiple of pretrain.save_every.
+    untie: whether a decoder whose output embeddings are tied to its input embeddings gets output embeddings of its own
+    before any transfer. It grows by one table, and new tokens need not be read and predicted by the same embedding.
     copy_shared_tokens: whether tokens in both vocabularies keep their embeddings; if not, the initialiser makes them.
     embeddings_only_fraction: the fraction of finetuning steps, at the start, that trains embeddings alone.
     tie_to_sources: whether finetuning trains new embeddings as mixtures of upstream embeddings.
@@ -102,6 +104,7 @@ class System(Settings):
     kd_weight: Annotated[float, Field(ge=0)] | None = None
     pretraining: PretrainingName = "plain"
     pretraining_step: Count | None = None
+    untie: bool = False
     copy_shared_tokens: bool = True
     embeddings_only_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.0
     tie_to_sources: bool = False

@@ -30,7 +30,7 @@ def with_engine(step: Step[S]) -> Step[S]:
         # Only transformers samples texts, predicts labels and ends outputs at another token than the model's.
         objective = stage.objective
         if stage.evaluation.engine == "llamacpp":
-            config = _config(step.inputs["model"])
+            config = config_of(step.inputs["model"])
             require_layout(family_of(config), config, "evaluation.engine llamacpp")
         transformers_only = objective.source is not None or objective.kind == "chat" or objective.understands
         transformers_only = transformers_only or objective.needs_documents
@@ -77,7 +77,7 @@ def _translates_on_dev(stage: FinetuneStage | PretrainStage) -> bool:
 
 def require_context(model: Step, where: str) -> None:
     """Raises UserError if the model that a step makes cannot read preceding sentences. where: the setting."""
-    config = _config(model)
+    config = config_of(model)
     try:
         family_of(config).with_context(config, 1, 0)
     except UserError as error:
@@ -86,11 +86,11 @@ def require_context(model: Step, where: str) -> None:
 
 def _is_supported(step: Step) -> bool:
     """Whether CTranslate2 supports the step's model."""
-    config = _config(step)
+    config = config_of(step)
     return family_of(config).runs_in_ctranslate2(config)
 
 
-def _config(step: Step) -> Config:
+def config_of(step: Step) -> Config:
     """config.json of the model that a step makes, with arbitrary vocabulary sizes."""
     return step.stage.config_after(_AnySize(step))
 
@@ -106,7 +106,7 @@ class _AnySize:
         return role in self.step.inputs
 
     def config(self, role: str) -> Config:
-        return _config(self.step.inputs[role])
+        return config_of(self.step.inputs[role])
 
     def vocabulary_size(self, role: str) -> int:
         del role

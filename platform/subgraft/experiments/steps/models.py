@@ -6,22 +6,24 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from subgraft.base.entries import imported
+from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.experiment.systems import System
 from subgraft.config.settings_base import SideName
 from subgraft.config.vocabularies import SamplingSettings, VocabularySettings
 from subgraft.experiments.preflight import require_ends_of_blocks, require_head
-from subgraft.experiments.steps.decoding_engine import require_context, with_engine
+from subgraft.experiments.steps.decoding_engine import config_of, require_context, with_engine
 from subgraft.experiments.steps.inputs import InputSteps
 from subgraft.experiments.steps.vocabularies import VocabularySteps, language_exponent
-from subgraft.modeling.families import config_dict
+from subgraft.modeling.families import config_dict, family_of
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline.stages.models import (
     AssembleStage,
     BuildStage,
     SavedWeightsStage,
     SourceEncoderStage,
+    UntieStage,
 )
 from subgraft.pipeline.stages.training import MultitaskStage, PretrainStage
 from subgraft.pipeline.stages.vocabularies import VocabularyStage
@@ -58,6 +60,17 @@ class ModelSteps:
             return model
         stage = AssembleStage(seed=experiment.upstream.seed)
         return Step(stage, f"encoder-decoder of {model.name}", {"model": model})
+
+    def untied(self, system: System, model: Step) -> Step:
+        """The model, with output embeddings of its own if the system asks for them and they are tied."""
+        if not system.untie:
+            return model
+        config = config_of(model)
+        try:
+            untied = family_of(config).untied(config)
+        except UserError as error:
+            raise UserError(error.what, where=f"system {system.name}: untie", hint=error.hint) from None
+        return model if untied == config else Step(UntieStage(), f"untied {model.name}", {"model": model})
 
     def initial(self, system: System, seed: int) -> Step:
         """The model of a system before any transfer."""

@@ -65,8 +65,24 @@ class DecoderOnly(Family):
 
     def table_sizes(self, config: Config) -> list[TableSize]:
         numbers = config["vocab_size"] * self.embedding_width(config)
-        copies = 1 if config.get("tie_word_embeddings", self.tied) else 2
-        return [TableSize(frozenset(self.sides), numbers)] * copies
+        return [TableSize(frozenset(self.sides), numbers)] * (1 if self.is_tied(config) else 2)
+
+    def is_tied(self, config: Config) -> bool:
+        """Whether the output projection is the input embedding matrix."""
+        return bool(config.get("tie_word_embeddings", self.tied))
+
+    def untied(self, config: Config) -> dict[str, Any]:
+        return {**config, "tie_word_embeddings": False}
+
+    def untie(self, model: PreTrainedModel) -> None:
+        from torch import nn
+
+        output: Any = model.get_output_embeddings()
+        if output.weight is self.input_table(model, "decoder").weight:
+            output.weight = nn.Parameter(output.weight.detach().clone())
+        model.config.tie_word_embeddings = False
+        # transformers does not save weights of these names.
+        model.all_tied_weights_keys = {}
 
     def sequence_format(
         self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None

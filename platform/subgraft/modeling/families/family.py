@@ -310,6 +310,14 @@ class Family(ABC):
         hint = "Use an mBART whose sides share one vocabulary."
         raise UserError(f"a {self.model_type} model reads no sentences before", hint=hint)
 
+    def untied(self, config: Config) -> dict[str, Any]:
+        """The configuration of the model that `untie` makes. Raises UserError for a family that is not untied."""
+        raise UserError(f"the output embeddings of a {self.model_type} model are not untied: only a decoder's are")
+
+    def untie(self, model: PreTrainedModel) -> None:
+        """Give the model output embeddings of its own, equal to the input embeddings with which they were tied."""
+        raise NotImplementedError(self.model_type)
+
     def first_step_parameters(self, model: PreTrainedModel) -> list[nn.Parameter]:
         """The parameters that the first step of a finetuning with a source encoder trains."""
         raise UserError(f"a {self.model_type} model has no source encoder")

@@ -26,6 +26,7 @@ from subgraft.pipeline.stages.models import (
     CheckpointStage,
     SavedWeightsStage,
     SourceEncoderStage,
+    UntieStage,
 )
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context
@@ -81,6 +82,15 @@ def assemble(model: Path | str, seed: int) -> Bundle:
         raise UserError(f"a {family.model_type} model generates text as it is: nothing to assemble", where=str(model))
     require_token_head(bundle.model)
     return Bundle(family.assemble(bundle.model, bundle.encoder, seed), bundle.encoder, bundle.decoder)
+
+
+def untie_model(stage: UntieStage, inputs: Inputs, out: Path, context: Context) -> Summary:
+    del stage, context
+    bundle = Bundle.load(inputs["model"])
+    tied = bundle.model.num_parameters()
+    family_of(bundle.model).untie(bundle.model)
+    bundle.save(out)
+    return {"parameters": bundle.model.num_parameters(), "new_parameters": bundle.model.num_parameters() - tied}
 
 
 def add_source_encoder(stage: SourceEncoderStage, inputs: Inputs, out: Path, context: Context) -> Summary:

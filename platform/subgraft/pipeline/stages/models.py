@@ -113,6 +113,22 @@ class AssembleStage(Stage):
         return assemble_model(self, inputs, out, context)
 
 
+class UntieStage(Stage):
+    """The input `model`, a decoder, with output embeddings of its own, equal to the input embeddings."""
+
+    stage_name: ClassVar[str] = "untie"
+    revision: ClassVar[int] = 1
+
+    def config_after(self, inputs: KnownInputs) -> Config:
+        model = inputs.config("model")
+        return family_of(model).untied(model)
+
+    def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
+        from subgraft.pipeline.compute.models import untie_model
+
+        return untie_model(self, inputs, out, context)
+
+
 class SourceEncoderStage(Stage):
     """The input `model` with a new encoder that reads sources in the vocabulary of the input `encoder`.
 

@@ -15,6 +15,7 @@ from subgraft.pipeline.stages.models import (
     SavedWeightsStage,
     SourceEncoderStage,
     TransferStage,
+    UntieStage,
 )
 from subgraft.pipeline.stages.report import ReportStage
 from subgraft.pipeline.stages.training import (
@@ -62,6 +63,7 @@ STAGES: tuple[type[Stage], ...] = (
     ImportedNetworkStage,
     StaticEmbeddingsStage,
     *(method.learning for method in METHODS.values() if method.learning),
+    UntieStage,
     TransferStage,
     EmbeddingWarmupStage,
     SourceEncoderStage,
