@@ -88,7 +88,7 @@ class Extender:
     def extend(self, added: int, min_count: int = MIN_COUNT) -> Tokenizer:
         """As the function; raises TooLargeError if the text supports fewer pieces."""
         characters = _new_characters(self.tokenizer, self.words, min_count)
-        if self.tokenizer.byte_ids:
+        if self.tokenizer.byte_ids and len(characters) > added // 2:
             with suppress(TooLargeError):
                 return _extend(self.tokenizer, self.words, characters[: added // 2], added, min_count)
         return _extend(self.tokenizer, self.words, characters[:added], added, min_count)
@@ -278,9 +278,13 @@ class _SegmentedText:
         self._words = [(list(cuts[word]), times) for word, times in sorted(words.items()) if len(cuts[word]) > 1]
         self.uses: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
+        # Words that have had a join, whether or not a later one has taken its pieces.
         self._words_with: defaultdict[str, set[int]] = defaultdict(set)
-        for index in range(len(self._words)):
-            self._count(index, 1)
+        for index, (pieces, times) in enumerate(self._words):
+            for piece in pieces:
+                self.uses[piece] += times
+            for left, right in pairwise(pieces):
+                self._count(left, right, times, index)
 
     def joins(self, min_count: int) -> Iterator[str]:
         """New pieces, each joined throughout the text; ties are broken by spelling."""
@@ -304,32 +308,33 @@ class _SegmentedText:
 
     def _join_all(self, piece: str) -> set[str]:
         """Forms a piece wherever its parts are neighbours; returns the joins whose counts have changed."""
-        changed: set[str] = set()
-        for index in sorted(self._words_with[piece]):
-            pieces, _ = self._words[index]
-            changed |= self._count(index, -1)
+        changed: set[str | None] = set()
+        for index in sorted(self._words_with.pop(piece)):
+            pieces, times = self._words[index]
             position = 0
             while position < len(pieces) - 1:
-                if self._join(pieces[position], pieces[position + 1]) == piece:
+                left, right = pieces[position : position + 2]
+                if self._join(left, right) == piece:
+                    changed.add(self._count(left, right, -times, index))
+                    for neighbour in pieces[position - 1 : position] if position else ():
+                        changed.add(self._count(neighbour, left, -times, index))
+                        changed.add(self._count(neighbour, piece, times, index))
+                    for neighbour in pieces[position + 2 : position + 3]:
+                        changed.add(self._count(right, neighbour, -times, index))
+                        changed.add(self._count(piece, neighbour, times, index))
+                    self.uses[left] -= times
+                    self.uses[right] -= times
+                    self.uses[piece] += times
                     pieces[position : position + 2] = [piece]
                 position += 1
-            changed |= self._count(index, 1)
-        return changed
+        return {joined for joined in changed if joined is not None}
 
-    def _count(self, index: int, sign: int) -> set[str]:
-        """Adds a word to the counts (sign 1) or subtracts it (-1); returns the joins that are possible in it."""
-        pieces, times = self._words[index]
-        for piece in pieces:
-            self.uses[piece] += sign * times
-        joins = {joined for left, right in pairwise(pieces) if (joined := self._join_new(left, right)) is not None}
-        for left, right in pairwise(pieces):
-            joined = self._join_new(left, right)
-            if joined is not None:
-                self._counts[joined] += sign * times
-        for joined in joins:
-            (self._words_with[joined].add if sign > 0 else self._words_with[joined].discard)(index)
-        return joins
-
-    def _join_new(self, left: str, right: str) -> str | None:
+    def _count(self, left: str, right: str, times: int, index: int) -> str | None:
+        """Counts neighbours in a word, or no longer if `times` is negative; returns their join, if there is one."""
         joined = self._join(left, right)
-        return None if joined in self._known else joined
+        if joined is None or joined in self._known:
+            return None
+        self._counts[joined] += times
+        if times > 0:
+            self._words_with[joined].add(index)
+        return joined
