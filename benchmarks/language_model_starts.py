@@ -99,8 +99,8 @@ class NewTokens:
     @classmethod
     def of(cls, old: Tokenizer, text: Sequence[str], min_count: int, most: int = 1_000_000) -> NewTokens:
         extended = Extender.of(old, text).extend_at_most(most, min_count)
-        entries = [extended.entries[token] for token in range(len(old), len(extended))]
-        pieces = old.segment_batch([entry for entry in entries if entry is not None])
+        cut = old.backend.model.tokenize  # also parts of characters, which are not text
+        pieces = [[part.id for part in cut(piece)] for piece in extended.pieces[len(old) :]]
         before, after = (Counter(i for ids in each.encode_batch(text) for i in ids) for each in (old, extended))
         shift = torch.zeros(len(extended))
         taken: Counter[int] = Counter()

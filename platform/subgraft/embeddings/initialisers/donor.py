@@ -48,7 +48,9 @@ def map_from_donor(request: InitialiserInputs) -> NewRows:
     available = [index for index, token in enumerate(ids) if token != NEW]
     missing = [index for index, token in enumerate(ids) if token == NEW]
     subwords = [request.entries[index] for index in missing if index < len(request.entries)]
-    subword_rows = mix_subwords(replace(request, entries=subwords, others=len(missing) - len(subwords)))
+    others = [index - len(request.entries) for index in missing[len(subwords) :]]
+    other_ids = [request.other_ids[index] for index in others] if request.other_ids else ()
+    subword_rows = mix_subwords(replace(request, entries=subwords, others=len(others), other_ids=other_ids))
     fallbacks = {"subwords": len(subwords) - sum(subword_rows.fallbacks.values()), **subword_rows.fallbacks}
     if not available:
         return replace(subword_rows, fallbacks=fallbacks)

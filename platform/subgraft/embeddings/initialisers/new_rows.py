@@ -18,7 +18,7 @@ from subgraft.embeddings.initialisers.donor_model import Donor
 from subgraft.modeling.sides import Side
 from subgraft.subwords.similar_tokens.finder import count_fallbacks
 from subgraft.subwords.similar_tokens.ragged import ragged_ranges
-from subgraft.subwords.similar_tokens.token_subwords import subwords
+from subgraft.subwords.similar_tokens.token_subwords import partial_characters, subwords
 from subgraft.subwords.vocabulary.alignment import Alignment
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -35,7 +35,8 @@ class InitialiserInputs:
         side: the upstream side.
         source: its vocabulary.
         entries: the unseen subwords.
-        others: number of further tokens that are not text; a mixture initialises them with the mean row.
+        others: number of further tokens that are not text; a mixture initialises them with the mean row, but parts of
+            characters with the mean of their pieces.
         scale: standard deviation of `random`.
         seed: of random methods.
         max_similar: limit of |Sm(w)| for `avg`; a trained generator has its own.
@@ -177,12 +178,17 @@ def interleave_rows(first: NewRows, second: NewRows, places: Sequence[int]) -> N
 def mix_subwords(request: InitialiserInputs) -> NewRows:
     """The mean of each token's upstream subwords. It is an initialiser, and the fallback of other initialisers.
 
-    Tokens without subwords fall back to their characters, then bytes, then the mean row.
+    Tokens without subwords fall back to their characters, then bytes, then the mean row. A byte-level token that is a
+    part of a character is the mean of its upstream pieces.
     """
     parts = subwords(request.source, request.entries)
-    counts = torch.tensor([len(part.ids) for part in parts] + [0] * request.others, dtype=torch.long)
+    others: list[list[int]] = [[] for _ in range(request.others)]
+    if request.target is not None:
+        others = partial_characters(request.source, request.target, request.other_ids)
+    pieces = [*(part.ids for part in parts), *others]
+    counts = torch.tensor([len(ids) for ids in pieces], dtype=torch.long)
     rows = torch.repeat_interleave(torch.arange(len(counts)), counts)
-    tokens = torch.tensor([i for part in parts for i in part.ids], dtype=torch.long)
+    tokens = torch.tensor([i for ids in pieces for i in ids], dtype=torch.long)
     mixture = combine_rows(request, rows, tokens, 1.0 / counts[rows], len(counts))
     return replace(mixture, fallbacks=count_fallbacks(part.fallback for part in parts))
 

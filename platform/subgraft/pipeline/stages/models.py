@@ -177,7 +177,7 @@ class TransferStage(MethodStage):
     """
 
     stage_name: ClassVar[str] = "transfer"
-    revision: ClassVar[int] = 3
+    revision: ClassVar[int] = 4
 
     copy_shared_tokens: bool = True
     keep_matrices: bool = False

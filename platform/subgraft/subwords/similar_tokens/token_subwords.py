@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from subgraft.subwords.similar_tokens.finder import MISSING, Fallback, characters
 from subgraft.subwords.vocabulary.alignment import align
-from subgraft.subwords.vocabulary.entry import Entry
+from subgraft.subwords.vocabulary.entry import BYTE_OF_CHARACTER, Entry, Mark
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -50,3 +50,16 @@ def spellable_unseen_tokens(source: Tokenizer, target: Tokenizer) -> tuple[int, 
     unseen = align(source, target).unseen
     entries = [entry for token in unseen if (entry := target.entries[token]) is not None]
     return tuple(token for token, parts in zip(unseen, subwords(source, entries), strict=True) if parts.is_readable)
+
+
+def partial_characters(source: Tokenizer, target: Tokenizer, tokens: Sequence[int]) -> list[list[int]]:
+    """The upstream pieces of each byte-level token that is a part of a character; none of other tokens."""
+    if not (source.mark is target.mark is Mark.BYTELEVEL):
+        return [[] for _ in tokens]
+    cut = source.backend.model.tokenize
+    return [
+        [part.id for part in cut(target.pieces[token]) if part.id not in source.special_ids]
+        if token not in target.special_ids and BYTE_OF_CHARACTER.keys() >= set(target.pieces[token])
+        else []
+        for token in tokens
+    ]
