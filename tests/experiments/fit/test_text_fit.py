@@ -130,7 +130,10 @@ def test_a_plan_compares_vocabularies_and_trains_nothing(
     assert f"{pretrained.separator} token (bits" in said or pretrained.separator == "eos"
     assert experiment.downstream.vocabulary.kind == kind and experiment.downstream.vocabulary.mode == "extend"
     assert experiment.task == "continuation" and experiment.evaluation.upstream_sentences == 200
-    assert experiment.finetune.new_embedding_learning_rate == 1e-3 and experiment.finetune.label_smoothing == 0
+    _, extended, replaced = experiment.systems
+    assert extended.initialiser == "fitted" and extended.untie == (name != "Llama-2-7b"), "Llama 2 has two tables"
+    assert extended.new_embedding_learning_rate is None and replaced.new_embedding_learning_rate == 1e-3
+    assert replaced.initialiser == "mean" and experiment.finetune.label_smoothing == 0
     texts = {
         name: set((here / "fitted" / "text" / "task" / f"{name}.und").read_text().splitlines())
         for name in ("train", "dev", "test")
@@ -154,7 +157,7 @@ def test_new_subwords_are_frequent_in_what_is_read(here: Path) -> None:
     whole_text = planned()
     characters = sum(map(len, (here / "fitted/text/task/train.und").read_text().splitlines()))
     count, size = planned("--characters", "20000")
-    assert count == ceil(10 * characters / 20_000) > whole_text[0] == 100
+    assert count == ceil(20 * characters / 20_000) > whole_text[0] == 100
     assert 50 <= size <= whole_text[1]
 
 

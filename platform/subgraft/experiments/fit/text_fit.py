@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
-from subgraft.base.errors import ArgumentError
+from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.files import file_digest, require_file
 from subgraft.base.limits import MIN_TRAINING_CHARACTERS, MIN_VOCABULARY_SIZE
 from subgraft.base.terminal_escaping import printable
@@ -31,7 +31,7 @@ from subgraft.evaluation.reporting.records import ReportData
 from subgraft.experiments.fit.base_model import BaseModelFacts
 from subgraft.experiments.fit.choices import QUICK_SEEDS, SEEDS
 from subgraft.experiments.fit.commented_yaml import Commented, Section, to_yaml
-from subgraft.experiments.fit.configuration import HEADER, OLD, Machine, runtime_of
+from subgraft.experiments.fit.configuration import HEADER, OLD, USUAL_LENGTH, Machine, runtime_of
 from subgraft.experiments.fit.outcome import Advice, Outcome, untrained_in_words
 from subgraft.experiments.fit.preview_page import render
 from subgraft.experiments.fit.session import FitRequest, FitSession, PreparedFit, expected_training, machine
@@ -43,6 +43,7 @@ from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.session import Session
 from subgraft.experiments.steps.inputs import checkpoint_digest
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families import family_of
 from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.compute.report import collect
@@ -74,7 +75,9 @@ EVALUATED_AT = (0.1, 0.2, 0.4, 0.7, 1.0)  # of the updates
 # Lines of the other text whose bits are measured, and the fewest that say something.
 MAX_OTHER, FEWEST_OTHER = 200, 20
 # A new subword occurs so often in what a training reads: docs/measurements/pretrained-language-model.md.
-EXAMPLES_READ = 10
+EXAMPLES_READ = 20
+# Of the training of fitted embeddings, each of 1,000 tokens: the same page.
+FITTED_UPDATES = 50
 # Dev lines on which the tokens that may begin a text are compared.
 MAX_COMPARED = 20
 # Weights, gradients, moments and best weights of a larger model leave no memory for a second training.
@@ -335,6 +338,35 @@ class TextTraining(NamedTuple):
         return sorted({max(1, round(share * self.steps)) for share in EVALUATED_AT})
 
 
+class NewEmbeddings(NamedTuple):
+    """How new embeddings are made and trained: settings of a system, and their reason."""
+
+    settings: Section
+    reason: str
+
+    def training(self, longest: int | None) -> Section:
+        """The settings of their own training. longest: the model's longest text in tokens; None for no limit."""
+        if self.settings["initialiser"] != "fitted":
+            return {}
+        length = {} if (longest or USUAL_LENGTH) >= USUAL_LENGTH else {"max_length": longest}
+        return {"fitted_training": {"epochs": None, "max_steps": FITTED_UPDATES, **length}}
+
+
+MEAN = NewEmbeddings(
+    {"initialiser": "mean", "new_embedding_learning_rate": NEW_EMBEDDING_LEARNING_RATE}, "new embeddings have far to go"
+)
+
+
+def new_embeddings(model: BaseModelFacts) -> NewEmbeddings:
+    """For an extended vocabulary: fitted, in a decoder whose input and output embeddings differ, or means of pieces."""
+    try:
+        untied = family_of(model.config).untied(model.config)
+    except UserError:  # not a decoder
+        return MEAN
+    untie = {} if untied == model.config else {"untie": True}
+    return NewEmbeddings({"initialiser": "fitted", **untie}, "read and predicted like their pieces before any training")
+
+
 class _Extension(NamedTuple):
     """The subwords that are added to the old vocabulary, and how often each occurs in the text at least."""
 
@@ -379,8 +411,7 @@ class _Configuration:
         return (
             f"{OLD}: the model's own vocabulary. {EXTENDED}: {self.extension.added:,} subwords more, each "
             f"{self.extension.min_count:,} times or more in the text.{replaced} Each for {self.training.steps:,} "
-            f"updates of {self.training.batch_size:,} characters, at {LEARNING_RATE:g} (new embeddings "
-            f"{NEW_EMBEDDING_LEARNING_RATE:g}), under {seeds}."
+            f"updates of {self.training.batch_size:,} characters, at {LEARNING_RATE:g}, under {seeds}."
         )
 
     def yaml(self) -> str:
@@ -399,11 +430,14 @@ class _Configuration:
         upstream["objectives"] = Commented(objectives, "texts begin and end with this token")
         vocabulary = {"kind": kind_like(model.tokenizers["decoder"]), "mode": "extend", "size": self.extension.added}
         counts = {"min_count": self.extension.min_count, "max_lost_lines": self.max_lost_lines}
-        systems: list[Section] = [{"name": OLD, "vocabulary": "upstream"}, {"name": EXTENDED, "initialiser": "mean"}]
+        start = new_embeddings(model)
+        systems: list[Any] = [
+            {"name": OLD, "vocabulary": "upstream"},
+            Commented({"name": EXTENDED, **start.settings}, start.reason),
+        ]
         if self.replaced is not None:
             replacing = {"vocabulary_mode": "replace", "vocabulary_size": self.replaced, "vocabulary_min_count": 1}
-            systems.append({"name": REPLACED, "initialiser": "mean", **replacing})
-        rate = Commented(NEW_EMBEDDING_LEARNING_RATE, "they have far to go")
+            systems.append({"name": REPLACED, **MEAN.settings, **replacing})
         return {
             "name": self.name,
             "preset": "small",
@@ -415,10 +449,8 @@ class _Configuration:
             "upstream": Commented(upstream, model.name),
             "downstream": {"corpus": "task", "vocabulary": vocabulary | counts},
             "systems": systems,
-            "finetune": {
-                **finetuning(self.training, model, self.max_length),
-                "new_embedding_learning_rate": rate,
-            },
+            **start.training(model.max_length),
+            "finetune": finetuning(self.training, model, self.max_length),
             "evaluation": self._evaluation(),
             "runtime": self._runtime(),
         }
