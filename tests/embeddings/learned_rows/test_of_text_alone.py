@@ -19,7 +19,8 @@ from subgraft.config.loading import load
 from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbeddings
 from subgraft.embeddings.learned_rows.attention_influence_loss import AttentionInfluenceLoss
-from subgraft.embeddings.learned_rows.fitted import NewTokenPairs, OutputProblem, PredictedPairs, loaded_for_text
+from subgraft.embeddings.learned_rows.distillation import loaded_for_text
+from subgraft.embeddings.learned_rows.fitted import NewTokenPairs, OutputProblem, PredictedPairs
 from subgraft.embeddings.learned_rows.likelihood_matching_loss import (
     LikelihoodMatchingLoss,
     SpanPairs,
@@ -32,11 +33,14 @@ from subgraft.embeddings.learned_rows.vocadt_loss import VocadtLoss
 from subgraft.embeddings.methods.attention_influence import AttentionInfluenceSettings
 from subgraft.embeddings.methods.fitted import FittedStage
 from subgraft.embeddings.methods.likelihood_matching import LikelihoodMatchingSettings
+from subgraft.embeddings.methods.method import LearningStage
 from subgraft.embeddings.methods.token_distillation import TokenDistillationSettings
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
+from subgraft.orchestration.store.step import Step
+from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages.models import UntieStage
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.learn import learn
@@ -176,6 +180,12 @@ def continued(name: str, methods: tuple[str, ...]) -> str:
     )
 
 
+def begun_as_pretrained(step: Step, store: Store) -> Bundle:
+    """The model as the learning of a step's rows reads it."""
+    assert isinstance(step.stage, LearningStage)
+    return loaded_for_text(step.stage, {"model": store.path(step.inputs["model"])})
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_experiments_learn_rows_from_the_task_s_text(name: str, tmp_path: Path) -> None:
     methods = tuple(method for method in TRAINED if name == "llama" or method != "attention-influence")
@@ -184,6 +194,8 @@ def test_experiments_learn_rows_from_the_task_s_text(name: str, tmp_path: Path) 
         assert steps.distilled is not None
         rows = LearnedEmbeddings.load(store.path(steps.distilled) / "decoder")
         assert len(rows.tokens) > 5, steps.system.name
+        bundle = begun_as_pretrained(steps.distilled, store)
+        assert bundle.sequence_format(None).start == bundle.decoder.special["eos"], steps.system.name
         record = store.find(steps.evaluate)
         assert record is not None and record.summary["bits_per_character"] > 0
 
@@ -286,9 +298,8 @@ def test_an_experiment_fits_the_rows_of_all_new_tokens(name: str, tmp_path: Path
     pipeline, store = finish(written(tmp_path, continued(name, ("fitted",))))
     (_, steps) = pipeline.systems
     assert steps.distilled is not None and "other" in steps.distilled.inputs
-    stage, model = steps.distilled.stage, store.path(steps.distilled.inputs["model"])
-    assert isinstance(stage, FittedStage)
-    bundle = loaded_for_text(stage, {"model": model})
+    assert isinstance(steps.distilled.stage, FittedStage)
+    bundle = begun_as_pretrained(steps.distilled, store)
     assert bundle.sequence_format(None).start == bundle.decoder.special["eos"], "the token between pretraining's texts"
     rows = LearnedEmbeddings.load(store.path(steps.distilled) / "decoder")
     vocabulary = Tokenizer.load(store.path(steps.distilled.inputs["vocabulary/decoder"]))

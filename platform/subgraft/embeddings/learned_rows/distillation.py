@@ -28,6 +28,7 @@ from subgraft.modeling.sides import side as side_of
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context, Json
+from subgraft.training.objectives.compute.causal import begin_texts_as_pretrained
 from subgraft.training.schedule import Data
 from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
 from subgraft.training.stage import Inputs, Summary
@@ -44,8 +45,15 @@ class Compared:
     loss: Callable[..., TokenDistillationLoss | AttentionInfluenceLoss]
 
 
+def loaded_for_text(stage: LearningStage, inputs: Inputs) -> Bundle:
+    """The model, whose texts begin with the token that stood between those of its pretraining."""
+    bundle = Bundle.load_to_train(inputs["model"])
+    begin_texts_as_pretrained(bundle, stage.objectives)
+    return bundle
+
+
 def distil(stage: DistillationStage, compared: Compared, inputs: Inputs, out: Path, context: Context) -> Summary:
-    return distil_in(Bundle.load_to_train(inputs["model"]), stage, compared, inputs, out, context)
+    return distil_in(loaded_for_text(stage, inputs), stage, compared, inputs, out, context)
 
 
 def distil_in(

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbeddings
-from subgraft.embeddings.learned_rows.distillation import Compared, Pairs, distil_in
+from subgraft.embeddings.learned_rows.distillation import Compared, Pairs, distil_in, loaded_for_text
 from subgraft.embeddings.learned_rows.likelihood_matching_loss import StudentTables
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationBatch, SegmentationPairs
 from subgraft.embeddings.learned_rows.token_distillation_loss import TokenDistillationLoss
@@ -46,7 +46,6 @@ from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context, Json
-from subgraft.training.objectives.compute.causal import begin_texts_as_pretrained
 from subgraft.training.objectives.compute.embedding_view import IGNORED, counted_states
 from subgraft.training.setup import device, is_writer
 from subgraft.training.stage import Inputs, Summary
@@ -91,13 +90,6 @@ def learn_and_fit(stage: FittedStage, inputs: Inputs, out: Path, context: Contex
     if is_writer():
         learned.save(out / "decoder")
     return summary | {"fit": fit}
-
-
-def loaded_for_text(stage: FittedStage, inputs: Inputs) -> Bundle:
-    """The model, whose texts begin with the token that stood between those of its pretraining."""
-    bundle = Bundle.load_to_train(inputs["model"])
-    begin_texts_as_pretrained(bundle, stage.objectives)
-    return bundle
 
 
 def _fit(stage: FittedStage, inputs: Inputs, distilled: Path, context: Context) -> tuple[LearnedEmbeddings, Summary]:

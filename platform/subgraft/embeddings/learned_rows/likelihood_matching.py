@@ -11,7 +11,7 @@ from pathlib import Path
 from subgraft.config.settings_base import SideName, Split
 from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbeddings, origin
-from subgraft.embeddings.learned_rows.distillation import Pairs, fit_rows
+from subgraft.embeddings.learned_rows.distillation import Pairs, fit_rows, loaded_for_text
 from subgraft.embeddings.learned_rows.likelihood_matching_loss import LikelihoodMatchingLoss, SpanPairs, StudentTables
 from subgraft.embeddings.methods.likelihood_matching import LikelihoodMatchingStage
 from subgraft.embeddings.transplanting.transplant import Method
@@ -30,7 +30,7 @@ MATCHED_SIDE: SideName = "decoder"
 
 
 def match_likelihood(stage: LikelihoodMatchingStage, inputs: Inputs, out: Path, context: Context) -> Summary:
-    bundle, corpus = Bundle.load_to_train(inputs["model"]), Corpus.open(inputs["corpus"])
+    bundle, corpus = loaded_for_text(stage, inputs), Corpus.open(inputs["corpus"])
     require_token_head(bundle.model)
     stage = with_named_precision(stage, bundle.model, context)
     target = Tokenizer.load(inputs[f"vocabulary/{MATCHED_SIDE}"])

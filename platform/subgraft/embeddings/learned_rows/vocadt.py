@@ -11,6 +11,7 @@ import numpy as np
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbeddings, origin
+from subgraft.embeddings.learned_rows.distillation import loaded_for_text
 from subgraft.embeddings.learned_rows.vocadt_loss import VocadtLoss
 from subgraft.embeddings.methods.vocadt import VOCADT, VocadtStage
 from subgraft.modeling.bundle import Bundle
@@ -27,7 +28,7 @@ from subgraft.training.stage import Inputs, Summary
 
 
 def run(stage: VocadtStage, inputs: Inputs, out: Path, context: Context) -> Summary:
-    bundle, corpus = Bundle.load_to_train(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
+    bundle, corpus = loaded_for_text(stage, inputs), Corpus.open(inputs["corpus"], context.cache)
     stage = with_named_precision(stage, bundle.model, context)
     target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in stage.sides}
     origins = {name: origin(side_of(bundle.model, name), bundle.tokenizers[name]) for name in stage.sides}

@@ -11,7 +11,6 @@ from subgraft.config.settings_base import Count, Settings
 from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.methods.method import MethodSpec, TrainingGroup
 from subgraft.embeddings.methods.token_distillation import DistillationStage
-from subgraft.training.objectives.registry import ObjectiveSettings
 from subgraft.training.stage import ExtraParameters, Inputs, KnownSizes, Summary
 
 if TYPE_CHECKING:
@@ -57,8 +56,6 @@ class FittedStage(DistillationStage):
     reads_upstream_text: ClassVar[bool] = True
 
     distillation: FittedSettings
-    # Of the pretraining: a language model's text begins with the token that stood between its texts.
-    objectives: tuple[ObjectiveSettings, ...]
 
     def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
         """An upper bound: as if all tokens were new."""

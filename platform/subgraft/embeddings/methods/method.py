@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+from pydantic import Field
+
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName, StaticAlgorithm
 from subgraft.training.objectives.registry import ObjectiveSettings
@@ -30,6 +32,10 @@ class MethodStage(TrainedStage):
         return cls(**{name: value for name, value in settings.items() if name in cls.model_fields})
 
 
+def _have_no_separator(objectives: tuple[ObjectiveSettings, ...]) -> bool:
+    return not any(each.continues for each in objectives)
+
+
 class LearningStage(MethodStage):
     """Base of the steps that learn rows from the pairs of the input `corpus`; `Comparison.learning_stage` fills fields.
 
@@ -37,11 +43,14 @@ class LearningStage(MethodStage):
         settings_field: The name of the field with the method's own settings, if it has any.
         decoder_alone: Whether it only trains a decoder's rows.
         reads_upstream_text: Whether it reads text of upstream.corpus, if there is one, as the input `other`.
+        objectives: Of the pretraining: a language model's text begins with the token that stood between its texts.
     """
 
     settings_field: ClassVar[str] = ""
     decoder_alone: ClassVar[bool] = False
     reads_upstream_text: ClassVar[bool] = False
+
+    objectives: tuple[ObjectiveSettings, ...] = Field(default=(), exclude_if=_have_no_separator)
 
     @property
     def sides_with_text(self) -> tuple[SideName, ...]:
