@@ -28,9 +28,9 @@ import torch
 from rich.table import Table
 from transformers import GPT2Config, GPT2LMHeadModel
 
+from subgraft.base.security.http_server import server
 from subgraft.base.terminal import Terminal
 from subgraft.interfaces.serving.application import application
-from subgraft.interfaces.serving.server import server
 from subgraft.interfaces.serving.writer import open_model
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.complete import Completer, ExportedCompleter, TorchCompleter

@@ -46,10 +46,18 @@ WINGS = tuple(floor for floor in FLOORS if "/" not in floor)
 # Training has the settings of its objectives too.
 LARGEST_SHARE = 0.17
 HEAVY = {
-    "ray": {"orchestration/execution/", "experiments/search/"},
+    "ray": {
+        "base/security/local_ray.py",
+        "base/security/rendezvous.py",
+        "orchestration/execution/",
+        "experiments/search/",
+    },
     "ray.tune": {"experiments/search/"},
     "optuna": {"experiments/search/"},
-    "mlflow": {f"orchestration/tracking/{name}.py" for name in ("server", "page", "database")},
+    "mlflow": {
+        "base/security/tracking_gate.py",
+        *(f"orchestration/tracking/{name}.py" for name in ("server", "page", "database")),
+    },
     "deepspeed": {"training/deepspeed_engine.py"},
     "ctranslate2": {
         "modeling/families/family.py",

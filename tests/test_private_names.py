@@ -34,8 +34,8 @@ RAY, SACREBLEU, DEEPSPEED = "ray 2.60", "sacrebleu 2.6", "deepspeed 0.19"
 UPLOAD, TER = "orchestration/execution/upload.py", "evaluation/metrics/calibration.py"
 MEMORY = "faults/test_memory.py"
 LOCAL, RENDEZVOUS, TRAIN = (
-    "orchestration/execution/cluster.py",
-    "orchestration/execution/rendezvous.py",
+    "base/security/local_ray.py",
+    "base/security/rendezvous.py",
     "ray.train.torch.config",
 )
 PACKAGE = ("target_path", "include_gitignore", "excludes", "logger")

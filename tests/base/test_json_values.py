@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.base import json_io
-from subgraft.base.limits import MAX_NESTING
+from subgraft.base.security.limits import MAX_NESTING
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ import psutil
 import pytest
 import ray
 
+from subgraft.base.security.local_ray import ray_folder
 from subgraft.config.runtime import Runtime
-from subgraft.orchestration.execution.cluster import cluster, ray_folder
+from subgraft.orchestration.execution.cluster import cluster
 
 pytestmark = pytest.mark.ray
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from fuzzing import damaged, fuzzed, tally
 from subgraft.base.errors import UserError
 from subgraft.base.json_io import parse
-from subgraft.modeling.inference.chat_process import Part, process_of
+from subgraft.base.security.chat_process import Part, process_of
 
 pytestmark = pytest.mark.slow
 

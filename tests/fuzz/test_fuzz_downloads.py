@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fuzzing import answers, fuzzed
 from raw_servers import raw_server
-from subgraft.data.sources.download import fetch
+from subgraft.base.security.downloads import fetch
 from subgraft.data.sources.urls import UrlFile
 
 pytestmark = pytest.mark.slow

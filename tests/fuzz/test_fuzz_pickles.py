@@ -16,7 +16,7 @@ import torch
 from hypothesis import strategies as st
 
 from fuzzing import answers, any_value, fuzzed
-from subgraft.modeling.torch_weights import read_tensors
+from subgraft.base.security.torch_weights import read_tensors
 
 pytestmark = pytest.mark.slow
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from subgraft.base.security.http_server import server
 from subgraft.experiments.origin import Origin
 from subgraft.interfaces.serving.application import application
-from subgraft.interfaces.serving.server import server
 from subgraft.interfaces.serving.writer import Served, Writer
 from toys import english_tokenizer, german_tokenizer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container
 
-from subgraft.base.redaction import redact
+from subgraft.base.security.redaction import redact
 
 
 class SubgraftError(Exception):

@@ -1,8 +1,7 @@
-"""File I/O: digests, valid paths, private files, flushing to the device, and temporary folders of selected files."""
+"""File I/O: digests, valid paths, flushing to the device, and temporary folders of selected files."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import tempfile
@@ -50,19 +49,6 @@ def require_path(path: Path) -> Path:
         what = f"a file name of {longest:,} bytes, where at most {MAX_NAME_BYTES} are allowed"
         raise UserError(what, where=f"{str(path)[:40]}…", hint="Is this text where a path was expected?")
     return path
-
-
-def make_private(file: Path, text: str) -> None:
-    """Create a file that only this user can read, atomically; an existing file is not replaced."""
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    with contextlib.suppress(FileExistsError):
-        temporary.unlink(missing_ok=True)
-        temporary.touch(0o600, exist_ok=False)
-        try:
-            temporary.write_text(text, encoding="ascii")
-            file.hardlink_to(temporary)
-        finally:
-            temporary.unlink()
 
 
 def sync(path: Path) -> None:

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from subgraft.base.errors import UserError
 from subgraft.base.files import require_file
-from subgraft.base.limits import JSON_BYTES, MAX_NESTING
+from subgraft.base.security.limits import JSON_BYTES, MAX_NESTING
 
 T = TypeVar("T")
 _NESTING_TYPES = frozenset({list, dict})

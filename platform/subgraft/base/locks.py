@@ -17,7 +17,7 @@ from types import TracebackType
 from filelock import Timeout, UnixFileLock
 
 from subgraft.base.errors import OperationalError
-from subgraft.base.terminal_escaping import say
+from subgraft.base.security.terminal_escaping import say
 
 # Errors of flock on a file system without locks. filelock's fallback, a lock file whose existence is the lock, would
 # survive a killed process.

@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
-from subgraft.base.terminal_escaping import name_stream_in_errors, printable
+from subgraft.base.security.terminal_escaping import name_stream_in_errors, printable
 
 
 class Terminal(Console):

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from subgraft.base.errors import UserError
 from subgraft.base.files import require_path
-from subgraft.base.limits import CONFIGURATION_BYTES
+from subgraft.base.security.limits import CONFIGURATION_BYTES
 from subgraft.config.deprecated_settings import find_deprecated
 from subgraft.config.settings_base import Settings, groups_in
 from subgraft.config.yaml_tree import Mistake, PathTo, Tree, parse

@@ -12,7 +12,8 @@ from ruamel.yaml.composer import MaxDepthExceededError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-from subgraft.base.limits import CONFIGURATION_VALUES, MAX_NESTING, MAX_NUMBER
+from subgraft.base.limits import MAX_NUMBER
+from subgraft.base.security.limits import CONFIGURATION_VALUES, MAX_NESTING
 
 PathTo = tuple[str | int, ...]
 

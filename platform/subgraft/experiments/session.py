@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subgraft.base.errors import OperationalError, UserError
-from subgraft.base.redaction import redact
+from subgraft.base.security.redaction import redact
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.data.tasks.registry import LABELLED_TASKS

@@ -8,7 +8,7 @@ from typing import Any
 
 from subgraft.base.errors import UserError
 from subgraft.base.json_io import read_object
-from subgraft.base.limits import MODEL_LABELS, MODEL_LAYERS, MODEL_POSITIONS, MODEL_WIDTH, PIECES, Limit
+from subgraft.base.security.limits import MODEL_LABELS, MODEL_LAYERS, MODEL_POSITIONS, MODEL_WIDTH, PIECES, Limit
 from subgraft.modeling.families import FAMILIES
 
 # Entries with sizes, in addition to those that families declare as widths, layers, heads or positions.

@@ -15,8 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
-from subgraft.base.limits import MAX_SEQUENCE_LENGTH, PIECES
-from subgraft.base.terminal_escaping import say
+from subgraft.base.limits import MAX_SEQUENCE_LENGTH
+from subgraft.base.security.limits import PIECES
+from subgraft.base.security.terminal_escaping import say
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig

@@ -20,7 +20,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from subgraft.base.errors import UserError
-from subgraft.base.limits import JSON_BYTES, PIECES
+from subgraft.base.security.limits import JSON_BYTES, PIECES
+from subgraft.base.security.tokenizer_checks import as_user_error
 from subgraft.modeling.config_file import read_validated_config
 from subgraft.modeling.families import FAMILIES, Config, Family
 from subgraft.modeling.families.gguf_layout import (
@@ -34,7 +35,6 @@ from subgraft.modeling.families.gguf_layout import (
 )
 from subgraft.subwords.vocabulary.llama_cpp import ROLES, source_of
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.tokenizer_checks import as_user_error
 
 FILE = "model.gguf"  # of an export
 MAGIC, VERSIONS = b"GGUF", (2, 3)

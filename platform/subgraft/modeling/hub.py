@@ -13,7 +13,7 @@ from typing import Any
 
 from subgraft.base.errors import OperationalError, SubgraftError, UserError
 from subgraft.base.json_io import read_object
-from subgraft.base.terminal_escaping import say
+from subgraft.base.security.terminal_escaping import say
 from subgraft.modeling.config_file import read_validated_config
 from subgraft.modeling.families import Family, family_of
 from subgraft.modeling.weights import (

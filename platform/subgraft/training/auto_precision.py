@@ -14,7 +14,7 @@ import torch.distributed as dist
 from transformers import PreTrainedModel
 
 from subgraft.base import json_io
-from subgraft.base.files import make_private
+from subgraft.base.security.private_files import make_private
 from subgraft.config.training import NamedPrecision, TrainingSettings
 from subgraft.modeling.precision import MAX_TIME_RATIO, LayerShape, MeasuredPrecision, device_name, faster_precision
 from subgraft.training.context import Context, Json

@@ -11,6 +11,7 @@ import pytest
 from small_searches import searchable
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.locks import Lock
+from subgraft.base.security.local_ray import ray_folder, start
 from subgraft.base.terminal import Terminal
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
@@ -19,7 +20,7 @@ from subgraft.experiments.search.session import SearchOutcome, SearchSession, la
 from subgraft.experiments.search.trial_results import Ledger, TrialResult, Value
 from subgraft.interfaces.cli import main
 from subgraft.interfaces.cli.store import needed
-from subgraft.orchestration.execution.cluster import ENVIRONMENT, ray_folder, start
+from subgraft.orchestration.execution.cluster import ENVIRONMENT
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.server import Server
 

@@ -15,9 +15,9 @@ from starlette.testclient import TestClient
 from finished import separate_bundle
 from labelled import RECORDS, headed_bundle, labelled_corpus
 from served_models import served
+from subgraft.base.security.http_requests import MAX_TEXTS
 from subgraft.interfaces.serving.application import application
 from subgraft.interfaces.serving.predictions import MAX_CANDIDATES, MAX_TEXT_LENGTH
-from subgraft.interfaces.serving.requests import MAX_TEXTS
 from subgraft.interfaces.serving.writer import Writer, open_model
 from subgraft.training.understanding.predictor import Predictor
 from toys import english_tokenizer, german_tokenizer

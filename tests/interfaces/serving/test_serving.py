@@ -21,11 +21,11 @@ from starlette.testclient import TestClient
 from finished import gpt2_bundle, mbart_bundle, separate_bundle, tell_languages
 from served_models import ServedModel, served
 from subgraft.base.errors import UserError
+from subgraft.base.security.http_requests import MAX_BODY_BYTES, MAX_TEXTS
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.interfaces.cli import main
 from subgraft.interfaces.serving.application import MAX_TEXT_LENGTH, application
 from subgraft.interfaces.serving.batching import Batcher
-from subgraft.interfaces.serving.requests import MAX_BODY_BYTES, MAX_TEXTS
 from subgraft.interfaces.serving.writer import Source, Writer, open_model
 from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
 from subgraft.pipeline.compute.outputs import translator

@@ -25,16 +25,9 @@ import pytest
 from browser import WIDE, Browser, chromium
 from listening import answering_elsewhere, listening
 from subgraft.base.errors import OperationalError, UserError
-from subgraft.orchestration.tracking.page import (
-    CLOSED,
-    PASSWORD,
-    USER,
-    addresses,
-    is_open,
-    password_in,
-    serve,
-    start_page,
-)
+from subgraft.base.security.private_files import password_in
+from subgraft.base.security.tracking_gate import CLOSED, PASSWORD, USER, is_open
+from subgraft.orchestration.tracking.page import addresses, serve, start_page
 from subgraft.orchestration.tracking.server import Server
 from tracking_servers import wait_for
 

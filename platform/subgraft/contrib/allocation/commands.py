@@ -6,7 +6,7 @@ import argparse
 import shutil
 from pathlib import Path
 
-from subgraft.base.terminal_escaping import say
+from subgraft.base.security.terminal_escaping import say
 from subgraft.interfaces.cli.arguments import Commands, add_config, console
 from subgraft.orchestration.store.outputs import new_directory, require_empty_directory
 

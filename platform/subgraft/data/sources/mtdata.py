@@ -19,7 +19,7 @@ from signal import SIGKILL
 from threading import Timer
 
 from subgraft.base.errors import OperationalError, UserError
-from subgraft.base.limits import DOWNLOAD_SECONDS
+from subgraft.base.security.limits import DOWNLOAD_SECONDS
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import Settings, Split
 from subgraft.data.sources.kind import Request, SourceKind
@@ -81,7 +81,7 @@ def fetch(identifier: str, languages: Languages) -> tuple[Path, ...]:
         UserError: mtdata is not installed, does not know the id, or has it in other languages.
         OperationalError: The download fails.
     """
-    from subgraft.data.sources.download import cache_folder
+    from subgraft.base.security.downloads import cache_folder
 
     if find_spec("mtdata") is None:
         raise UserError("mtdata is not installed", where=identifier, hint="pip install 'subgraft[mtdata]'")

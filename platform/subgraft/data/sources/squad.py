@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
-from subgraft.base.limits import PASSAGE_CHARACTERS, PASSAGE_QUESTIONS
+from subgraft.base.security.limits import PASSAGE_CHARACTERS, PASSAGE_QUESTIONS
 from subgraft.config.settings_base import Settings, Split
 from subgraft.data.sources.kind import Pairing, Question, Request, SourceKind
 from subgraft.data.sources.paths import one_file_per_split

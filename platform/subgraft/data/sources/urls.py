@@ -45,7 +45,7 @@ class UrlSource(SplitFilesSource):
         return {"files": {split: [file.sha256 for file in self.files[split]] for split in self.splits}}
 
     def paths(self, split: Split) -> tuple[Path, ...]:
-        from subgraft.data.sources.download import fetch
+        from subgraft.base.security.downloads import fetch
 
         return tuple(fetch(file, progress=self.progress) for file in self.files[split])
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.base.errors import ArgumentError, UserError
-from subgraft.base.files import make_private, require_path
+from subgraft.base.files import require_path
+from subgraft.base.security.private_files import make_private
 
 FORMAT = 1
 _KEY = re.compile(r"[0-9a-f]{8}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from subgraft.base.errors import ArgumentError
 from subgraft.base.files import file_digest, require_file
-from subgraft.base.terminal_escaping import printable
+from subgraft.base.security.terminal_escaping import printable
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load

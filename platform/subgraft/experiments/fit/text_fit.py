@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, Type
 from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.files import file_digest, require_file
 from subgraft.base.limits import MIN_TRAINING_CHARACTERS, MIN_VOCABULARY_SIZE
-from subgraft.base.terminal_escaping import printable
+from subgraft.base.security.terminal_escaping import printable
 from subgraft.config.corpora import UNDETERMINED, Cleaning, Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load

@@ -15,8 +15,8 @@ from typing import Any, TextIO
 
 from subgraft import __version__
 from subgraft.base.errors import ArgumentError, LossWarning, SubgraftError, Terminated
-from subgraft.base.redaction import redact
-from subgraft.base.terminal_escaping import name_stream_in_errors, say
+from subgraft.base.security.redaction import redact
+from subgraft.base.security.terminal_escaping import name_stream_in_errors, say
 from subgraft.interfaces.cli.arguments import Parser
 from subgraft.orchestration.store.disk import full_disk, is_full_disk
 

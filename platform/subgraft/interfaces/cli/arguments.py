@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, get_args
 
 from subgraft.base.errors import UserError
-from subgraft.base.terminal_escaping import write
+from subgraft.base.security.terminal_escaping import write
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import MAX_LOST_LINES, SideName
 

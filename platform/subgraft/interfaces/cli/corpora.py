@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from subgraft.base.errors import UserError
-from subgraft.base.terminal_escaping import say
+from subgraft.base.security.terminal_escaping import say
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.data.sources.kind import Pairing
 from subgraft.data.sources.paths import find_file

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from subgraft.base.terminal_escaping import printable, write
+from subgraft.base.security.terminal_escaping import printable, write
 from subgraft.interfaces.cli.arguments import Commands, add_json, console, print_json
 from subgraft.orchestration.store.home import default_home
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subgraft.base.errors import UserError
-from subgraft.base.terminal_escaping import say
+from subgraft.base.security.terminal_escaping import say
 from subgraft.interfaces.cli.arguments import Commands
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from subgraft.base.entries import imported
 from subgraft.base.errors import OperationalError
-from subgraft.base.terminal_escaping import say
+from subgraft.base.security.terminal_escaping import say
 from subgraft.interfaces.api import experiments
 from subgraft.interfaces.cli.arguments import (
     Commands,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, get_args
 
 import subgraft
 from subgraft.base.errors import UserError
-from subgraft.base.terminal_escaping import say
+from subgraft.base.security.terminal_escaping import say
 from subgraft.interfaces.api.arguments import local_model
 from subgraft.interfaces.api.exports import QUANTIZATIONS, WEIGHT_TYPES, FormatName
 from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_languages, add_out, selected

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import subgraft
 from subgraft.base.errors import ArgumentError
 from subgraft.base.limits import MIN_TRAINING_CHARACTERS
-from subgraft.base.terminal_escaping import say
+from subgraft.base.security.terminal_escaping import say
 from subgraft.interfaces.cli.arguments import (
     MODEL_HELP,
     Commands,

@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from subgraft.base.terminal_escaping import say
+from subgraft.base.security.terminal_escaping import say
 from subgraft.interfaces.cli.arguments import Commands, add_finished_run, add_out, console, selected, whole_number
 from subgraft.orchestration.store.outputs import new_file, require_absent
 

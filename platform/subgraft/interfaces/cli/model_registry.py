@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subgraft.base.errors import UserError
-from subgraft.base.terminal_escaping import say
+from subgraft.base.security.terminal_escaping import say
 from subgraft.interfaces.cli.arguments import Commands, add_json, add_out, console, fraction, print_json, whole_number
 from subgraft.orchestration.store.outputs import new_directory
 from subgraft.orchestration.tracking.server import recording_server

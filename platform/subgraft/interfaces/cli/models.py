@@ -14,7 +14,7 @@ import subgraft
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
 from subgraft.base.limits import MAX_BEAM_SIZE, MAX_SEQUENCE_LENGTH
-from subgraft.base.terminal_escaping import say, write
+from subgraft.base.security.terminal_escaping import say, write
 from subgraft.config.settings_base import DecodingEngine
 from subgraft.data.sources.labelled_files import LabelledFiles
 from subgraft.data.tasks.labelled import LabelledFormat

@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, get_args
 
-from subgraft.base.errors import OperationalError, UserError
+from subgraft.base.errors import OperationalError
 from subgraft.base.limits import MAX_BEAM_SIZE
-from subgraft.base.terminal_escaping import say
+from subgraft.base.security.private_files import secret_file
+from subgraft.base.security.terminal_escaping import say
 from subgraft.config.settings_base import DecodingEngine
 from subgraft.interfaces.api.arguments import local_model
 from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_languages, whole_number
@@ -66,7 +67,7 @@ def serve_model(arguments: argparse.Namespace) -> None:
         }
         token = secrets.token_urlsafe(32)
         if arguments.token_file is not None:
-            stack.enter_context(_token_file(arguments.token_file, token))
+            stack.enter_context(secret_file(arguments.token_file, token))
         hosts = LOCAL_NAMES if arguments.host.is_loopback else ("*",)
         origins = {name: origin_of(place) for name, place in places.items()}
         _run(application(models, token, names=hosts, origins=origins), listening, token, arguments.token_file)
@@ -106,21 +107,6 @@ def _listening(host: Address, port: int) -> Iterator[socket.socket]:
         yield listening
 
 
-@contextlib.contextmanager
-def _token_file(path: Path, token: str) -> Iterator[None]:
-    """A private file, removed when the token expires. Raises UserError if it exists."""
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError as error:
-        raise UserError("exists already", where=str(path), hint="Give another --token-file.") from error
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(token + "\n")
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-
-
 def _address(text: str) -> Address:
     try:
         return ipaddress.ip_address(text)
@@ -134,7 +120,7 @@ def _in_url(host: Address) -> str:
 
 
 def _run(app: Starlette, listening: socket.socket, token: str, token_file: Path | None) -> None:
-    from subgraft.interfaces.serving.server import server
+    from subgraft.base.security.http_server import server
 
     host = ipaddress.ip_address(listening.getsockname()[0])
     address = f"http://{_in_url(host)}:{listening.getsockname()[1]}/"

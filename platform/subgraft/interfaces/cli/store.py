@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subgraft.base.errors import OperationalError, UserError
-from subgraft.base.terminal_escaping import say
+from subgraft.base.security.terminal_escaping import say
 from subgraft.interfaces.api.experiments import load_experiment
 from subgraft.interfaces.cli.arguments import Commands, console, whole_number
 from subgraft.orchestration.store.home import default_home, describe_empty_store

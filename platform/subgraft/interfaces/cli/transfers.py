@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import subgraft
 from subgraft.base.errors import UserError
-from subgraft.base.terminal_escaping import say
+from subgraft.base.security.terminal_escaping import say
 from subgraft.data.text import reading
 from subgraft.embeddings.methods.registry import names_with
 from subgraft.interfaces.api.arguments import local_model, require_sound

@@ -13,7 +13,7 @@ import subgraft
 from subgraft.base.entries import imported
 from subgraft.base.errors import UserError
 from subgraft.base.limits import MAX_VOCABULARY_SIZE, MAX_WIDTH
-from subgraft.base.terminal_escaping import say
+from subgraft.base.security.terminal_escaping import say
 from subgraft.config.settings_base import NormalizationName, SideName, VocabularyKind
 from subgraft.data.text import reading
 from subgraft.interfaces.cli.arguments import (

@@ -28,11 +28,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from subgraft.base.limits import MAX_BEAM_SIZE
-from subgraft.experiments.origin import Origin
-from subgraft.interfaces.serving.batching import Batcher
-from subgraft.interfaces.serving.completions import Completions
-from subgraft.interfaces.serving.predictions import Predictions
-from subgraft.interfaces.serving.requests import (
+from subgraft.base.security.http_requests import (
     HEADERS,
     MAX_TEXTS,
     RefusedError,
@@ -40,6 +36,10 @@ from subgraft.interfaces.serving.requests import (
     check_token,
     respond,
 )
+from subgraft.experiments.origin import Origin
+from subgraft.interfaces.serving.batching import Batcher
+from subgraft.interfaces.serving.completions import Completions
+from subgraft.interfaces.serving.predictions import Predictions
 from subgraft.interfaces.serving.vocabularies import Vocabularies
 from subgraft.interfaces.serving.writer import Served, Source, Writer
 from subgraft.training.understanding.predictor import Predictor

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, NamedTuple, TypeVar
 
+from subgraft.base.security.http_requests import RefusedError
+
 # The items of one batch, and the maximum number of waiting requests; further ones are refused.
 BATCH_SIZE, MAX_WAITING = 64, 256
 # Seconds that a batch waits for further requests. Clients that wait for their answers send the next requests together,
@@ -29,10 +31,6 @@ class Answer(NamedTuple, Generic[Output]):
     seconds: float
 
 
-class BusyError(Exception):
-    """Too many requests are waiting."""
-
-
 class _Request(NamedTuple, Generic[Item, Output]):
     items: Sequence[Item]
     answer: asyncio.Future[Answer[Output]]
@@ -49,16 +47,16 @@ class Batcher(Generic[Item, Output]):
         self.batches = 0
 
     async def ask(self, items: Sequence[Item], timeout: float) -> Answer[Output]:
-        """The answer. Raises BusyError if too many requests wait, TimeoutError if the answer takes too long."""
+        """The answer. Raises RefusedError if too many requests wait, TimeoutError if the answer takes too long."""
         return await asyncio.wait_for(self.submit(items), timeout)
 
     def submit(self, items: Sequence[Item]) -> asyncio.Future[Answer[Output]]:
-        """A future of the answer. Raises BusyError if too many requests wait."""
+        """A future of the answer. Raises RefusedError if too many requests wait."""
         request = _Request(items, asyncio.get_running_loop().create_future())
         try:
             self._waiting.put_nowait(request)
         except asyncio.QueueFull as error:
-            raise BusyError from error
+            raise RefusedError(503, "too many requests are waiting") from error
         return request.answer
 
     async def run(self) -> None:

@@ -21,14 +21,14 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from subgraft.base.errors import UserError
-from subgraft.interfaces.serving.batching import Batcher, BusyError
-from subgraft.interfaces.serving.requests import (
+from subgraft.base.security.http_requests import (
     HEADERS,
     MAX_TEXTS,
     RefusedError,
     body_of,
     check_token,
 )
+from subgraft.interfaces.serving.batching import Batcher
 from subgraft.modeling.inference.complete import Completer, Completion, Sampling
 from subgraft.modeling.inference.prompts import ChatTemplate, chat_template
 
@@ -182,8 +182,6 @@ class Completions:
             return Response(status_code=400, headers=HEADERS)  # the client has disconnected, so nobody reads it
         except RefusedError as refused:
             return _refusal(refused)
-        except BusyError:
-            return _refusal(RefusedError(503, "too many requests are waiting"))
         except TimeoutError:
             return _refusal(RefusedError(504, "the answer took too long: ask for fewer tokens, or for a stream"))
         choices = [
@@ -219,7 +217,7 @@ class _Stream:
         self._parts: asyncio.Queue[tuple[int, str] | None] = asyncio.Queue()
 
     def sent(self, queue: Batcher[Completion, None]) -> AsyncIterator[str]:
-        """The events. Raises BusyError at once if too many requests wait."""
+        """The events. Raises RefusedError at once if too many requests wait."""
         loop = asyncio.get_running_loop()
         for number, completion in enumerate(self._completions):
             completion.on_text = partial(self._report, loop, number)

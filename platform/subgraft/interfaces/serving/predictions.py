@@ -12,9 +12,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from subgraft.base.errors import UserError
+from subgraft.base.security.http_requests import MAX_TEXTS, RefusedError, body_of, check_token, respond
 from subgraft.data.tasks.registry import LABELLED_TASKS
 from subgraft.interfaces.serving.batching import Batcher
-from subgraft.interfaces.serving.requests import MAX_TEXTS, RefusedError, body_of, check_token, respond
 from subgraft.training.understanding.input_forms import InputForm
 from subgraft.training.understanding.predictor import Prediction, Predictor
 

@@ -13,10 +13,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from subgraft.base.errors import UserError
+from subgraft.base.security.http_requests import RefusedError, body_of, check_token, respond
 from subgraft.config.settings_base import SideName
 from subgraft.experiments.origin import Origin
 from subgraft.interfaces.serving.batching import Batcher
-from subgraft.interfaces.serving.requests import RefusedError, body_of, check_token, respond
 from subgraft.interfaces.serving.writer import Served, Writer
 from subgraft.subwords.similar_tokens.finder import Relation, SimilarTokenFinder
 from subgraft.subwords.similar_tokens.token_subwords import subwords

@@ -23,7 +23,7 @@ from transformers import AutoTokenizer, PreTrainedModel
 
 from subgraft.base.errors import UserError
 from subgraft.base.limits import MAX_VOCABULARY_SIZE
-from subgraft.base.terminal_escaping import say
+from subgraft.base.security.terminal_escaping import say
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.bundle import DEFAULT_MAX_LENGTH, Bundle

@@ -9,10 +9,10 @@ from typing import Any
 
 from subgraft.base.errors import UserError
 from subgraft.base.json_io import object_in, read_bytes, read_object
+from subgraft.base.security.tokenizer_checks import as_user_error, require_few_pieces
 from subgraft.subwords.vocabulary.directory import Source, reading_settings
 from subgraft.subwords.vocabulary.sentencepiece_model import convert
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.tokenizer_checks import as_user_error, require_few_pieces
 from subgraft.subwords.vocabulary.tokenizer_spec import NO_TEXT
 
 # The score per character of pieces that the side's model lacks, below that of any segmentation into the side's pieces.

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from subgraft.base.errors import UserError
-from subgraft.base.terminal_escaping import say
+from subgraft.base.security.terminal_escaping import say
 from subgraft.config.corpora import Languages
 from subgraft.modeling.inference.continue_text import Continuer
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import tokenizers
 
 from subgraft.base.errors import ArgumentError, UserError
-from subgraft.modeling.inference.chat_process import Part, Rendered, process_of
+from subgraft.base.security.chat_process import Part, Rendered, process_of
 from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_description import ROLES

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
-from subgraft.base.redaction import redact
-from subgraft.base.terminal_escaping import printable
+from subgraft.base.security.redaction import redact
+from subgraft.base.security.terminal_escaping import printable
 from subgraft.orchestration.store.events import Noted, Observer, Progress, Warned
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step

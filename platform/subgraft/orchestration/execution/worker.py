@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import OperationalError, SubgraftError
 from subgraft.base.locks import Lock, report_long_waits
-from subgraft.base.redaction import redact
+from subgraft.base.security.local_ray import local_folder
+from subgraft.base.security.redaction import redact
 from subgraft.config.runtime import Runtime
-from subgraft.orchestration.execution.cluster import local_folder
 from subgraft.orchestration.execution.early_stopping import copy_checkpoints
 from subgraft.orchestration.execution.heartbeat import heartbeats
 from subgraft.orchestration.store.disk import space_needed
@@ -118,7 +118,7 @@ def _on_worker_group(job: Job, out: Path) -> Mapping[str, Json]:
     from ray.train import FailureConfig, RunConfig, ScalingConfig, WorkerGroupError
     from ray.train.torch import TorchConfig, TorchTrainer
 
-    from subgraft.orchestration.execution.rendezvous import FileTorchConfig
+    from subgraft.base.security.rendezvous import FileTorchConfig
 
     # Ray Train would load the state of an earlier attempt, and crash if it is damaged.
     state_folder = job.home / "work" / job.step.fingerprint / RAY_TRAIN

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from subgraft.base import json_io
-from subgraft.base.redaction import redact
+from subgraft.base.security.redaction import redact
 from subgraft.config.runtime import Runtime
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step

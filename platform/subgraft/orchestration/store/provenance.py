@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 import subgraft
-from subgraft.base.redaction import redact_words
+from subgraft.base.security.redaction import redact_words
 
 LIBRARIES = ("subgraft", "torch", "transformers", "tokenizers", "sentencepiece", "numpy", "ray", "deepspeed")
 

@@ -27,11 +27,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subgraft.base import terminal_escaping
 from subgraft.base.digest_cache import DigestCache
 from subgraft.base.errors import OperationalError
 from subgraft.base.files import sync, sync_tree
 from subgraft.base.locks import Lock
+from subgraft.base.security import terminal_escaping
 from subgraft.orchestration.store.disk import space_needed
 from subgraft.orchestration.store.home import require_format, write_format
 from subgraft.orchestration.store.provenance import Provenance

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 from subgraft.base import json_io
 from subgraft.base.locks import Lock
-from subgraft.base.redaction import redact, redact_values
+from subgraft.base.security.redaction import redact, redact_values
 from subgraft.orchestration.tracking.model_registry import RegisterModel, Registry
 from subgraft.orchestration.tracking.server import Server, is_refusal
 

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from subgraft.base.terminal_escaping import say
+from subgraft.base.security.terminal_escaping import say
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.corpus import Corpus, training_lines
 from subgraft.embeddings.initialisers.donor_model import load_donor

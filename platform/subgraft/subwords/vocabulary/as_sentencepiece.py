@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
+from subgraft.base.security.text_growth import component_steps
 from subgraft.subwords.vocabulary.entry import SPACE_MARK, Mark
 from subgraft.subwords.vocabulary.sentencepiece_model import (
     BPE,
@@ -20,7 +21,6 @@ from subgraft.subwords.vocabulary.sentencepiece_model import (
     USER_DEFINED,
 )
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.tokenizer_description import component_steps
 from subgraft.subwords.vocabulary.tokenizer_spec import merge_ranks
 
 # Scores below this are not log-probabilities but mark pieces that are used only if no other piece fits.

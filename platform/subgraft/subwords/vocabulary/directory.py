@@ -12,8 +12,8 @@ from typing import Any
 from subgraft.base.errors import UserError
 from subgraft.base.files import folder_of, require_path
 from subgraft.base.json_io import object_in, read_bytes, read_object, read_text
+from subgraft.base.security.tokenizer_checks import as_user_error, require_few_pieces
 from subgraft.subwords.vocabulary.sentencepiece_model import convert
-from subgraft.subwords.vocabulary.tokenizer_checks import as_user_error, require_few_pieces
 from subgraft.subwords.vocabulary.tokenizer_description import ROLES
 
 MODEL_NAMES = ("sentencepiece.model", "sentencepiece.bpe.model", "spiece.model", "tokenizer.model")

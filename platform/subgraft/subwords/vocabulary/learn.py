@@ -20,6 +20,7 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from subgraft.base.errors import UserError
+from subgraft.base.security.tokenizer_checks import MAX_WORD_CHARACTERS
 from subgraft.config.settings_base import SENTENCEPIECE_KINDS, NormalizationName, VocabularyKind
 from subgraft.subwords.vocabulary.directory import Source
 from subgraft.subwords.vocabulary.entry import CHARACTER_OF_BYTE, CONTINUATION_MARK, Mark
@@ -30,7 +31,6 @@ from subgraft.subwords.vocabulary.sentencepiece_model import finished, short_par
 from subgraft.subwords.vocabulary.specials import SpecialTokens, add_special_tokens, special_tokens
 from subgraft.subwords.vocabulary.symbols import add_words, adopted_symbols, require_symbols, text_between
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.tokenizer_checks import MAX_WORD_CHARACTERS
 
 _BERT_WORD_CHARACTERS = 100
 _LAYOUT = frozenset("\u00ad\ufeff")  # a soft hyphen and a byte order mark

@@ -16,6 +16,7 @@ import tokenizers
 from tokenizers import AddedToken, decoders, models, normalizers, processors
 
 from subgraft.base.errors import UserError
+from subgraft.base.security.text_growth import component_steps
 from subgraft.subwords.vocabulary.as_sentencepiece import normaliser_settings, piece_scores
 from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE, GENERIC_CLASS, Source
 from subgraft.subwords.vocabulary.entry import SPACE_MARK, Mark
@@ -30,7 +31,7 @@ from subgraft.subwords.vocabulary.sentencepiece_model import (
     convert,
 )
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.tokenizer_description import component_steps, merges_of
+from subgraft.subwords.vocabulary.tokenizer_description import merges_of
 
 UNUSED = 5
 BYTE_LEVEL, WITH_BYTES, WITHOUT_BYTES = "gpt2", "llama", "t5"  # its names of the kinds

@@ -17,12 +17,12 @@ from typing import Any, get_args
 import tokenizers
 from tokenizers import normalizers, pre_tokenizers
 
+from subgraft.base.security.text_growth import component_steps
 from subgraft.config.settings_base import NormalizationName
 from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE
 from subgraft.subwords.vocabulary.entry import SPACE_MARK, Mark
 from subgraft.subwords.vocabulary.sentencepiece_model import character_table, convert
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.tokenizer_description import component_steps
 
 # The regular expressions of spaces alone: runs of them, and those at the edges of a text.
 _SPACES = re.compile(r"(?:\\[Az]|[ {}\d,|+^$▁])+")

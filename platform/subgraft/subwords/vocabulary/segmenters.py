@@ -9,10 +9,9 @@ from typing import Any
 import tokenizers
 from tokenizers import models
 
+from subgraft.base.security.text_growth import Guard, component_steps
+from subgraft.base.security.tokenizer_checks import as_user_error
 from subgraft.subwords.vocabulary.entry import CONTINUATION_MARK, Mark
-from subgraft.subwords.vocabulary.growth import Guard
-from subgraft.subwords.vocabulary.tokenizer_checks import as_user_error
-from subgraft.subwords.vocabulary.tokenizer_description import component_steps
 
 Step = dict[str, Any]
 

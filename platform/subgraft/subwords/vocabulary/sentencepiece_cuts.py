@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, get_args
 import sentencepiece
 
 from subgraft.base.errors import UserError
+from subgraft.base.security.tokenizer_checks import as_user_error
 from subgraft.config.settings_base import NormalizationName
 from subgraft.subwords.vocabulary.entry import SPACE_MARK
 from subgraft.subwords.vocabulary.sentencepiece_model import (
@@ -30,7 +31,6 @@ from subgraft.subwords.vocabulary.sentencepiece_model import (
     convert,
     parse,
 )
-from subgraft.subwords.vocabulary.tokenizer_checks import as_user_error
 
 Segment: TypeAlias = Callable[[Sequence[str]], list[list[int]]]
 

@@ -12,10 +12,10 @@ import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 
 from subgraft.base.errors import UserError
-from subgraft.base.limits import PIECE_LENGTH
+from subgraft.base.security.limits import PIECE_LENGTH
+from subgraft.base.security.tokenizer_checks import require_few_pieces
 from subgraft.config.settings_base import NormalizationName
 from subgraft.subwords.vocabulary.entry import SPACE_MARK
-from subgraft.subwords.vocabulary.tokenizer_checks import require_few_pieces
 
 UNIGRAM, BPE = 1, 2  # TrainerSpec.ModelType
 # SentencePiece sums scores in float32, tokenizers in float64. Sums of multiples of 2**-11 are exact in both (up to

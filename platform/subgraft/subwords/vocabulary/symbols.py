@@ -13,8 +13,8 @@ import tokenizers
 from tokenizers import AddedToken, normalizers, pre_tokenizers
 
 from subgraft.base.errors import UserError
+from subgraft.base.security.tokenizer_checks import require_few_pieces
 from subgraft.subwords.vocabulary.entry import SPACE_MARK
-from subgraft.subwords.vocabulary.tokenizer_checks import require_few_pieces
 from subgraft.subwords.vocabulary.tokenizer_description import LANGUAGE_CODE
 
 if TYPE_CHECKING:

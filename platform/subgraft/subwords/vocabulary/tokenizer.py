@@ -21,7 +21,9 @@ from tokenizers import AddedToken
 
 from subgraft.base.errors import UserError
 from subgraft.base.json_io import parse_user_object
-from subgraft.base.terminal_escaping import say
+from subgraft.base.security.terminal_escaping import say
+from subgraft.base.security.text_growth import Guard, require_quick_patterns
+from subgraft.base.security.tokenizer_checks import as_user_error, require_sound
 from subgraft.subwords.vocabulary.directory import (
     CHAT_TEMPLATE,
     EXTRA_TOKENS,
@@ -33,9 +35,7 @@ from subgraft.subwords.vocabulary.directory import (
     reading_settings,
 )
 from subgraft.subwords.vocabulary.entry import BYTE_OF_CHARACTER, Entry, Mark, parse_piece, symbol_entry
-from subgraft.subwords.vocabulary.growth import Guard, require_quick_patterns
 from subgraft.subwords.vocabulary.segmenters import Segmenters
-from subgraft.subwords.vocabulary.tokenizer_checks import as_user_error, require_sound
 from subgraft.subwords.vocabulary.tokenizer_description import (
     SUBSTITUTES,
     describe,

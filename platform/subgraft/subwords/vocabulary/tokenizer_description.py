@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from subgraft.base.security.text_growth import component_steps
 from subgraft.subwords.vocabulary.entry import BYTE_OF_CHARACTER, Mark
 
 BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
@@ -90,16 +91,6 @@ def _mark(specification: Mapping[str, Any]) -> Mark:
         raise ValueError(f"a {kind} vocabulary")
     steps = [*component_steps(specification.get("pre_tokenizer")), *component_steps(specification.get("decoder"))]
     return Mark.BYTELEVEL if any(step["type"] == "ByteLevel" for step in steps) else Mark.SENTENCEPIECE
-
-
-def component_steps(component: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """The steps of a normalizer, pre-tokenizer or decoder, sequences flattened."""
-    if component is None:
-        return []
-    if component["type"] == "Sequence":
-        inner = next(component[key] for key in ("pretokenizers", "normalizers", "decoders") if key in component)
-        return [step for part in inner for step in component_steps(part)]
-    return [dict(component)]
 
 
 def merges_of(model: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

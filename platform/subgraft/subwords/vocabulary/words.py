@@ -14,9 +14,9 @@ import numpy as np
 import tokenizers
 from tokenizers import models
 
+from subgraft.base.security.tokenizer_checks import as_user_error
 from subgraft.subwords.vocabulary.entry import SPACE_MARK, Entry, Mark
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.tokenizer_checks import as_user_error
 from subgraft.subwords.vocabulary.tokenizer_spec import NO_TEXT
 
 # Prefixes of the Unicode names of characters in scripts without white space between words: ideographs, kana, Tibetan,

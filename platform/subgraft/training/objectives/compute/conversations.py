@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from subgraft.base.errors import UserError
+from subgraft.base.security.chat_process import Part
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.data.text.encoded import Sequences
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.inference.chat_process import Part
 from subgraft.modeling.inference.prompts import ChatTemplate
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.causal import LineScores, padding_of, stack_nats

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from subgraft.base.errors import UserError
-from subgraft.modeling.torch_weights import MOST_NAMES, read_tensors
+from subgraft.base.security.torch_weights import MOST_NAMES, read_tensors
 from torch_form import compressed, nested_tuples
 
 

@@ -11,8 +11,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from subgraft.base.security.terminal_escaping import printable, say
 from subgraft.base.terminal import Terminal
-from subgraft.base.terminal_escaping import printable, say
 from subgraft.interfaces.cli import main
 from subgraft.orchestration.execution.progress import RichDisplay
 from subgraft.orchestration.store.step import Step
@@ -76,7 +76,7 @@ def test_nothing_is_printed_in_another_way(repository: Path) -> None:
                 calls.append(f"{path.relative_to(package)}: {named.id}")
             if isinstance(named, ast.Attribute) and named.attr in ("from_markup", "render_markup"):
                 calls.append(f"{path.relative_to(package)}: {named.attr}")
-    assert calls == ["base/terminal_escaping.py: print", "base/terminal_escaping.py: print"]
+    assert calls == ["base/security/terminal_escaping.py: print"] * 2
 
 
 def test_the_command_line_shows_names_as_they_are(

@@ -10,7 +10,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from subgraft.base.errors import OperationalError
-from subgraft.base.redaction import redact, redact_values, redact_words
+from subgraft.base.security.redaction import redact, redact_values, redact_words
 
 PLANTED = "pl4nted-S3cret"
 

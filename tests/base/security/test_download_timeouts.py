@@ -12,7 +12,7 @@ import pytest
 from raw_servers import Pieces, raw_server
 from subgraft.base.errors import OperationalError
 from subgraft.base.locks import Lock
-from subgraft.data.sources.download import fetch
+from subgraft.base.security.downloads import fetch
 from subgraft.data.sources.urls import UrlFile
 
 OK = b"HTTP/1.1 200 OK\r\n"

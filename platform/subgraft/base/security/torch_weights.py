@@ -1,35 +1,40 @@
 """Weights in PyTorch's pickle format: read as tensors only, and written as safetensors, in a separate process.
 
-    python -P -m subgraft.modeling.torch_weights DIRECTORY OUT PARENT
+    python -P -m subgraft.base.security.torch_weights OUT PARENT < FILES
 
 PyTorch's reader executes only those pickle instructions that create tensors (`weights_only`). The separate process is a
-second line of defence: it reads files from one folder and writes to another. A pickle can demand any amount of time and
-memory, so the operating system limits both. The process ends when PARENT ends.
+second line of defence: it reads the files of a JSON list and writes to one folder. A pickle can demand any amount of
+time and memory, so the operating system limits both. The process ends when PARENT ends.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import signal
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.constants import SAFETENSORS_INDEX_FILE
 from safetensors.torch import save_file
 from torch import Tensor
 
-from subgraft.base.errors import UserError
-from subgraft.base.limited_process import end_with_parent, limit_memory, limit_processor_time
-from subgraft.base.limits import CONVERSION_MEMORY, CONVERSION_SECONDS
-from subgraft.base.terminal_escaping import say
-from subgraft.modeling.weights import INDEX, torch_files
+from subgraft.base.errors import OperationalError, SubgraftError, UserError
+from subgraft.base.security.limited_process import end_with_parent, limit_memory, limit_processor_time
+from subgraft.base.security.limits import CONVERSION_MEMORY, CONVERSION_SECONDS
+from subgraft.base.security.terminal_escaping import say
 
 # The copies of a file in memory: PyTorch's, the copied tensors, safetensors' bytes, and the allocator's overhead.
 COPIES_IN_MEMORY = 4
 GIGABYTE = 10**9
+# The limit of wall time: the start of torch, and a multiple of the CPU time for a busy machine or a slow disk.
+START_SECONDS, PATIENCE = 60, 10
 # The largest number of names of one tensor: embeddings may be input and output of both sides.
 MOST_NAMES = 16
 _GLOBAL = re.compile(r"GLOBAL ([\w.]{1,200})")
@@ -37,15 +42,53 @@ _TENSORS_ALONE = "A file of weights contains tensors and their names; nothing el
 _DAMAGED = "It may be damaged, or cut short: compare its size and digest with the published ones."
 
 
-def rewrite(files: Sequence[Path], out: Path) -> None:
-    """Write the tensors of each file under the same names, with an index. Raises UserError as `read_tensors` does."""
+def rewrite_apart(files: Sequence[Path], out: Path) -> None:
+    """Write the tensors of files of one model to `out` as safetensors, with an index, in a separate process.
+
+    Raises UserError if a file contains more than tensors or needs too much time or memory, OperationalError if the
+    process is killed.
+    """
+    seconds, directory = _processor_seconds(files), files[0].parent
+    # -P: `-m` alone would look for code in the current directory first.
+    command = [sys.executable, "-P", "-m", __name__, str(out), str(os.getpid())]
+    try:
+        process = subprocess.run(
+            command,
+            stderr=subprocess.PIPE,
+            input=json.dumps([str(file.absolute()) for file in files]),
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            text=True,
+            check=False,
+            timeout=START_SECONDS + PATIENCE * seconds,
+        )
+    except subprocess.TimeoutExpired:
+        raise _timeout_error(directory, OperationalError) from None
+    if process.returncode == UserError.exit_code:
+        reported: Mapping[str, str] = json.loads(process.stderr.splitlines()[-1])
+        raise UserError(reported["what"], where=reported["where"], hint=reported["hint"])
+    if process.returncode == -signal.SIGXCPU:
+        raise _timeout_error(directory, UserError)
+    if process.returncode:
+        last_line = (process.stderr.strip().splitlines() or [""])[-1]
+        raise OperationalError(
+            f"the process that reads the weights ended with {process.returncode}: {last_line}",
+            where=str(directory),
+            hint="It may have been killed for lack of memory: it needs up to four times the largest file of weights.",
+        )
+
+
+def _timeout_error(directory: Path, kind: type[SubgraftError]) -> SubgraftError:
+    return kind("its weights take too long to read", where=str(directory), hint=CONVERSION_SECONDS.hint)
+
+
+def _rewrite(files: Sequence[Path], out: Path) -> None:
     file_of_tensor: dict[str, str] = {}
     for number, path in enumerate(files, 1):
         name = f"model-{number:05d}-of-{len(files):05d}.safetensors"
         tensors = read_tensors(path)
         _write(tensors, out / name, path)
         file_of_tensor |= dict.fromkeys(tensors, name)
-    (out / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": file_of_tensor}))
+    (out / SAFETENSORS_INDEX_FILE).write_text(json.dumps({"metadata": {}, "weight_map": file_of_tensor}))
 
 
 def _write(tensors: Mapping[str, Tensor], target: Path, path: Path) -> None:
@@ -137,27 +180,22 @@ def _unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return unshared
 
 
-def largest(files: Sequence[Path]) -> int:
-    """The size of the largest file in bytes; 0 if there is none."""
-    return max((path.stat().st_size for path in files if path.is_file()), default=0)
-
-
-def conversion_seconds(files: Sequence[Path]) -> int:
+def _processor_seconds(files: Sequence[Path]) -> int:
     """The limit of CPU time, in seconds, for reading and writing all files."""
-    size = sum(path.stat().st_size for path in files if path.is_file())
+    size = sum(path.stat().st_size for path in files)
     return CONVERSION_SECONDS.value * max(1, math.ceil(size / GIGABYTE))
 
 
 def main() -> int:
-    """Read a directory's weights within limits; a UserError becomes a line of JSON on standard error."""
-    directory, out = map(Path, sys.argv[1:3])
-    end_with_parent(int(sys.argv[3]))
+    """Rewrite files of weights within limits; a UserError becomes a line of JSON on standard error."""
+    out, parent = Path(sys.argv[1]), int(sys.argv[2])
+    end_with_parent(parent)
+    files = [Path(name) for name in json.load(sys.stdin)]
     try:
         torch.set_num_threads(1)  # stacks of other threads would count as memory
-        files = torch_files(directory)
-        limit_processor_time(conversion_seconds(files))
-        limit_memory(COPIES_IN_MEMORY * largest(files) + CONVERSION_MEMORY.value)
-        rewrite(files, out)
+        limit_processor_time(_processor_seconds(files))
+        limit_memory(COPIES_IN_MEMORY * max(path.stat().st_size for path in files) + CONVERSION_MEMORY.value)
+        _rewrite(files, out)
     except UserError as error:
         say(json.dumps({"what": error.what, "where": error.where, "hint": error.hint}), to=sys.stderr)
         return error.exit_code

@@ -9,7 +9,7 @@ import pytest
 
 from instruct import INSTRUCT
 from subgraft.base.errors import UserError
-from subgraft.modeling.inference.chat_process import Part, Rendered, process_of
+from subgraft.base.security.chat_process import Part, Rendered, process_of
 from subgraft.modeling.inference.prompts import ChatTemplate
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

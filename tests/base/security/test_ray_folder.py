@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.base.errors import OperationalError, UserError
-from subgraft.orchestration.execution.cluster import (
+from subgraft.base.security.local_ray import (
     FOLDER,
     LOCK,
     LOG_RETENTION_SECONDS,
@@ -27,7 +27,7 @@ from subgraft.orchestration.execution.cluster import (
 # A run that is killed: the driver waits in its folder, and a process that it started has a log there.
 RUN = """
 import subprocess, sys, time
-from subgraft.orchestration.execution.cluster import ray_folder
+from subgraft.base.security.local_ray import ray_folder
 with ray_folder(print) as folder:
     with (folder / "log").open("w") as log:
         agent = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stdout=log)

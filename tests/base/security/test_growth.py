@@ -13,8 +13,8 @@ from sentencepiece import SentencePieceNormalizer, sentencepiece_model_pb2
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
 from subgraft.base.errors import UserError
-from subgraft.subwords.vocabulary import growth
-from subgraft.subwords.vocabulary.growth import Growth, require_bounded, text_growth
+from subgraft.base.security import text_growth as growth
+from subgraft.base.security.text_growth import Growth, require_bounded, text_growth
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 # The key of its steps in a component that is a sequence of them.

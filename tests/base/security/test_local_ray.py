@@ -20,9 +20,10 @@ import ray
 from listening import answering_elsewhere, listening
 from small_searches import searchable
 from subgraft.base.errors import OperationalError
+from subgraft.base.security.local_ray import PREFIX
 from subgraft.config.runtime import Runtime
 from subgraft.interfaces.cli import main
-from subgraft.orchestration.execution.cluster import PREFIX, cluster
+from subgraft.orchestration.execution.cluster import cluster
 from subgraft.orchestration.execution.runner import run
 from subgraft.orchestration.store.events import Observer
 from subgraft.orchestration.store.step import Step

@@ -11,8 +11,8 @@ from itertools import chain
 from typing import Any
 
 from subgraft.base.errors import UserError
-from subgraft.base.limits import ADDED_TOKENS, PIECE_LENGTH, PIECES
-from subgraft.subwords.vocabulary.growth import require_bounded
+from subgraft.base.security.limits import ADDED_TOKENS, PIECE_LENGTH, PIECES
+from subgraft.base.security.text_growth import require_bounded
 
 # The maximum length of a word that WordPiece segments, because it tries every substring. Published vocabularies have
 # 100 or 200.

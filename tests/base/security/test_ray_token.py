@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.base.errors import UserError
-from subgraft.orchestration.execution.cluster import ensure_private_token
+from subgraft.base.security.private_files import ray_token
 
 
 @pytest.fixture(autouse=True)
@@ -25,12 +25,12 @@ def mode(path: Path) -> int:
 
 
 def test_it_is_made_before_ray_would_make_it(home: Path) -> None:
-    created = ensure_private_token()
+    created = ray_token()
     token = home / ".ray" / "auth_token"
     assert created == token.read_text() and (mode(token.parent), mode(token)) == (0o700, 0o600)
     made = token.read_text()
     assert len(made) == 64
-    ensure_private_token()
+    ray_token()
     assert token.read_text() == made, "it stays what it was"
 
 
@@ -45,9 +45,9 @@ def test_an_open_one_is_refused_and_the_command_mends_it(home: Path, folder: int
         token.chmod(file)
     token.parent.chmod(folder)
     with pytest.raises(UserError, match="open to others") as refused:
-        ensure_private_token()
+        ray_token()
     subprocess.run(refused.value.hint.split("`")[1], shell=True, check=True)
-    ensure_private_token()
+    ray_token()
     assert (mode(token.parent), mode(token)) == (0o700, 0o600)
     readable_before = file is not None and (file & 0o077 or folder & 0o022)
     assert (token.read_text() == "known to others") == (file is not None and not readable_before)
@@ -55,14 +55,14 @@ def test_an_open_one_is_refused_and_the_command_mends_it(home: Path, folder: int
 
 def test_a_file_that_is_named_is_held_to_the_same(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(home / "token"))
-    ensure_private_token()
+    ray_token()
     assert mode(home / "token") == 0o600 and not (home / ".ray").exists()
     (home / "token").chmod(0o640)
     with pytest.raises(UserError, match="open to others"):
-        ensure_private_token()
+        ray_token()
 
 
 def test_a_token_in_the_environment_needs_no_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)
-    ensure_private_token()
+    ray_token()
     assert not (home / ".ray").exists()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.base.errors import OperationalError, UserError
-from subgraft.data.sources.download import fetch
+from subgraft.base.security.downloads import fetch
 from subgraft.data.sources.urls import UrlFile
 
 BODY = b"".join(f"line {number}\n".encode() for number in range(50_000))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.base import limits
 from subgraft.base.errors import UserError
-from subgraft.base.limits import Limit
+from subgraft.base.security import limits
+from subgraft.base.security.limits import Limit
 
 LIMITS = [value for value in vars(limits).values() if isinstance(value, Limit)]
 

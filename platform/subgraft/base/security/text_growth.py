@@ -15,12 +15,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, TypeAlias
-
-import tokenizers
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from subgraft.base.errors import UserError
-from subgraft.base.limits import (
+from subgraft.base.security.limits import (
     DECODED_GROWTH,
     TEXT_GROWTH,
     TOKENIZER_BYTES,
@@ -28,7 +26,9 @@ from subgraft.base.limits import (
     TOKENS_OF_CHARACTER,
     Limit,
 )
-from subgraft.subwords.vocabulary.tokenizer_description import component_steps
+
+if TYPE_CHECKING:
+    import tokenizers
 
 Step: TypeAlias = Mapping[str, Any]
 
@@ -71,6 +71,16 @@ def require_bounded(specification: Mapping[str, Any]) -> None:
     _require_growth(text_growth(specification), TEXT_GROWTH, "its normalizer and pre_tokenizer")
     _require_growth(_growth(specification, "decoder"), DECODED_GROWTH, "its decoder")
     _require_short_added(specification)
+
+
+def component_steps(component: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """The steps of a normalizer, pre-tokenizer or decoder, sequences flattened."""
+    if component is None:
+        return []
+    if component["type"] == "Sequence":
+        inner = next(component[key] for key in ("pretokenizers", "normalizers", "decoders") if key in component)
+        return [step for part in inner for step in component_steps(part)]
+    return [dict(component)]
 
 
 def text_growth(specification: Mapping[str, Any]) -> Growth:

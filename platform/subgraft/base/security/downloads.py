@@ -16,18 +16,18 @@ from contextlib import contextmanager
 from functools import cache, partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, TypeAlias, cast
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.files import file_digest
-from subgraft.base.limits import DOWNLOAD_BYTES, DOWNLOAD_SECONDS, DOWNLOAD_SPEED
 from subgraft.base.locks import Lock
-from subgraft.data.sources.kind import Progress
-from subgraft.data.sources.urls import UrlFile
+from subgraft.base.security.limits import DOWNLOAD_BYTES, DOWNLOAD_SECONDS, DOWNLOAD_SPEED
 
+# Called with the bytes received so far, and their total if the server announces it.
+Progress: TypeAlias = Callable[[int, int | None], None]
 TIMEOUT_SECONDS = 30.0
 _BLOCK = 1 << 18
 _TRY_LATER = (408, 425, 429)
@@ -35,6 +35,15 @@ _TRY_LATER = (408, 425, 429)
 _HEADER_BYTES = 1 << 20
 # The maximum size of a body relative to the file, because chunked encoding adds the lengths of chunks.
 _FRAMING = 2
+
+
+class PinnedFile(Protocol):
+    """A file to download: its address and its SHA-256."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def sha256(self) -> str: ...
 
 
 class Pace:
@@ -142,7 +151,7 @@ def cache_folder() -> Path:
 
 
 def fetch(
-    file: UrlFile,
+    file: PinnedFile,
     folder: Path | None = None,
     *,
     progress: Progress | None = None,
@@ -155,7 +164,7 @@ def fetch(
     A partial download is resumed if the server supports it; a file damaged since then is downloaded again.
 
     Args:
-        file: The address and SHA-256.
+        file: The address and the SHA-256.
         folder: Default: downloads in the cache folder.
         progress: Called with received and total bytes.
         max_bytes, seconds: The limits of the download; by default those of `limits`.
@@ -210,7 +219,7 @@ class _WebOnly(HTTPRedirectHandler):
         return super().redirect_request(*args)
 
 
-def _download(file: UrlFile, target: Path, start_pace: Callable[[], Pace], progress: Progress) -> None:
+def _download(file: PinnedFile, target: Path, start_pace: Callable[[], Pace], progress: Progress) -> None:
     """Download a file; raises as `fetch` does. `start_pace` starts the clock of a request."""
     part = target.with_name(f"{target.name}.part")
     resumed = part.is_file() and part.stat().st_size > 0

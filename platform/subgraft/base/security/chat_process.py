@@ -4,7 +4,7 @@ The sandbox keeps a template away from files, the network and Python's internals
 repeat any text. The process stays for later conversations, so that a rendering costs little more than the template's
 own time, and is replaced after it exceeded a limit.
 
-    python -P -m subgraft.modeling.inference.chat_process DESCRIPTOR
+    python -P -m subgraft.base.security.chat_process DESCRIPTOR
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 from subgraft.base.errors import ArgumentError, UserError
-from subgraft.base.limited_process import limit_memory, limit_processor_time
-from subgraft.base.limits import CHAT_MEMORY, CHAT_SECONDS, CHAT_TEXT, Limit
+from subgraft.base.security.limited_process import limit_memory, limit_processor_time
+from subgraft.base.security.limits import CHAT_MEMORY, CHAT_SECONDS, CHAT_TEXT, Limit
 
 # The limit of wall time: the start of the process, and a multiple of the CPU time for a busy machine.
 _START_SECONDS, _PATIENCE = 60, 10

@@ -1,4 +1,4 @@
-"""Shared by all routes: the token, the size of a body, and the answer to a request that is refused or fails."""
+"""Requests to a served model: the token, the size and time of a body, headers of answers, and refusals."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from subgraft.interfaces.serving.batching import BusyError
-from subgraft.interfaces.serving.server import has_token
+from subgraft.base.security.http_server import has_token
 
 # The maximum bytes of a request, and its texts or prompts.
 MAX_BODY_BYTES, MAX_TEXTS = 64 * 1024, 32
@@ -57,7 +56,5 @@ async def respond(work: Awaitable[Any]) -> Response:
         return Response(status_code=400, headers=HEADERS)  # the client has disconnected, so nobody reads it
     except RefusedError as refused:
         return JSONResponse({"error": str(refused)}, refused.status, headers=HEADERS)
-    except BusyError:
-        return JSONResponse({"error": "too many requests are waiting"}, 503, headers=HEADERS)
     except TimeoutError:
         return JSONResponse({"error": "the answer took too long"}, 504, headers=HEADERS)

@@ -1,0 +1,1 @@
+"""Everything whose purpose is defence: against what others wrote, against other users, and against leaks."""
