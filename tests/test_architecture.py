@@ -64,9 +64,9 @@ HEAVY = {
         "modeling/inference/",
         "modeling/exporting/",
     },
-    "gguf": {"modeling/exporting/gguf.py", "modeling/gguf_files.py"},
+    "gguf": {"base/security/gguf_header.py", "modeling/exporting/gguf.py", "modeling/gguf_files.py"},
     "xllamacpp": {"modeling/inference/llama_cpp.py"},
-    "peft": {"training/adapters.py", "modeling/lora.py"},
+    "peft": {"base/security/adapter_settings.py", "training/adapters.py", "modeling/lora.py"},
     "sklearn": {
         "contrib/allocation/",
         "evaluation/metrics/conditional_generation.py",

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from fuzzing import answers, fuzzed
 from published import CHECKPOINTS
+from subgraft.base.security.gguf_header import read_gguf
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.gguf_files import FILE, convert_gguf, read_gguf
+from subgraft.modeling.gguf_files import FILE, convert_gguf
 
 pytest.importorskip("gguf")
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import http.client
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
+from base64 import b64encode
+from dataclasses import dataclass
 from pathlib import Path
+
+from subgraft.base.security.private_files import password_in
+from subgraft.base.security.tracking_gate import PASSWORD, USER
 
 ENVIRONMENT = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 
@@ -56,3 +63,69 @@ class TrackingServer:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page that is served by a process of its own, from a folder of its own."""
+
+    port: int
+    home: Path
+    folder: Path
+    process: subprocess.Popen[bytes]
+
+    def ask(self, path: str, method: str = "GET", body: str = "", **headers: str) -> tuple[int, bytes]:
+        """Status and text of an answer. Keywords are headers, with `_` for `-`."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
+        try:
+            connection.request(method, path, body, {name.replace("_", "-"): one for name, one in headers.items()})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def entitled(self, path: str, method: str = "GET", body: str = "", **headers: str) -> tuple[int, bytes]:
+        """The same with the password."""
+        return self.ask(path, method, body, Authorization=basic(password_in(self.home / PASSWORD)), **headers)
+
+
+def basic(password: str, user: str = USER) -> str:
+    return "Basic " + b64encode(f"{user}:{password}".encode()).decode()
+
+
+def _printed_port(output: Path, process: subprocess.Popen[bytes]) -> int:
+    """The port that the command has chosen."""
+    while not (port := re.search(rb"http://127\.0\.0\.1:(\d+)/", output.read_bytes())):
+        assert process.poll() is None, output.read_text()
+        time.sleep(0.2)
+    return int(port[1])
+
+
+def start_page_process(home: Path, folder: Path) -> Page:
+    folder.mkdir()
+    environment = os.environ | {"SUBGRAFT_HOME": str(home)}
+    environment.pop("MLFLOW_TRACKING_URI", None)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "subgraft", "tracking", "--port", "0"],
+        cwd=folder,
+        env=environment,
+        stdout=(folder.with_suffix(".out")).open("wb"),
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    port = _printed_port(folder.with_suffix(".out"), process)
+    wait_for(port)
+    return Page(port, home, folder, process)
+
+
+def processes_of(page: Page) -> list[int]:
+    """Those that live of the session that the page's command began, as /proc has them."""
+    processes = []
+    for state in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = state.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == page.process.pid and fields[0] != "Z":
+            processes.append(int(state.parent.name))
+    return processes

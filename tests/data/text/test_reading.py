@@ -14,6 +14,7 @@ import pytest
 
 from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
+from subgraft.base.security import bounded_lines
 from subgraft.data.text import reading
 
 
@@ -137,7 +138,7 @@ def test_a_byte_order_mark_is_seen(tmp_path: Path) -> None:
 
 
 def test_a_line_that_does_not_fit_into_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(bounded_lines, "LONGEST_LINE", 1000)
     path = tmp_path / "long.txt"
     path.write_bytes(b"short\n" + b"x" * 999 + b"\n" + b"x" * 1001)
     with pytest.raises(UserError, match=r"long\.txt:3: a line of more than 1,000 bytes"):

@@ -18,13 +18,14 @@ from finished import bart_bundle
 from instruct import INSTRUCT
 from published import CHECKPOINTS
 from subgraft.base.errors import UserError
+from subgraft.base.security.gguf_header import GgufFile, read_gguf
 from subgraft.config.models import LlamaSettings
 from subgraft.interfaces.api.exports import WEIGHT_TYPES as OFFERED
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES, family_of
 from subgraft.modeling.families.gguf_layout import LlamaLayout
-from subgraft.modeling.gguf_files import FILE, GgufFile, convert_gguf, read_gguf, require_layout
+from subgraft.modeling.gguf_files import FILE, convert_gguf, require_layout
 from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.llama_cpp import SPLITTINGS, for_llama_cpp

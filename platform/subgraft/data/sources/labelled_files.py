@@ -16,6 +16,7 @@ from pydantic import Field, create_model, model_validator
 
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
+from subgraft.base.security.bounded_lines import LONGEST_LINE
 from subgraft.config.settings_base import Count, Seed
 from subgraft.data.sources import squad
 from subgraft.data.tasks.classification import CLASSIFICATION, PAIR_CLASSIFICATION
@@ -184,7 +185,7 @@ Cells = tuple[Sequence[str], str]
 
 def _csv(path: Path, delimiter: str) -> Iterator[Cells]:
     # The limit of csv on a field is for the whole process; texts of 131,072 characters and more are usual.
-    csv.field_size_limit(max(csv.field_size_limit(), reading.LONGEST_LINE))
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
     reader = csv.reader((f"{line}\n" for line in reading.lines(path)), delimiter=delimiter, strict=True)
     while True:
         where = f"{path}:{reader.line_num + 1}"  # the row's first line; quoted line breaks may extend it

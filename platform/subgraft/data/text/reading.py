@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import re
-import stat
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from io import BufferedReader
 from pathlib import Path
 from typing import Any, TypeVar
 
 from subgraft.base.errors import UserError
-from subgraft.base.files import TO_A_FILE, require_path
+from subgraft.base.security.bounded_lines import bounded_lines, opened
 
 Item = TypeVar("Item")
-_GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # The first bytes of files that hold text, but not as lines, with what they are and what to do.
 _UNPACK = "Unpack it: text is read from plain and gzipped files."
@@ -42,15 +36,6 @@ _OTHER_FORMATS: Mapping[bytes, tuple[str, str]] = {
 _XML = re.compile(rb"\s*(?:<\?xml\s|<!DOCTYPE\s|<(?:tmx|xliff)[\s>])", re.IGNORECASE)
 _ROOT = re.compile(rb"<([A-Za-z][\w.:-]*)")
 _FIRST_BYTES = 2048
-# In bytes: longer than any file of questions in a single line, and short enough to fit into memory.
-LONGEST_LINE = 256 * 1024**2
-# Gzip compresses text to between a third and a tenth of its size. A file that expands to more than this many times its
-# size, and to more than ALWAYS_ALLOWED bytes, is a decompression bomb. Every line counts as at least LINE_BYTES,
-# because each takes time.
-LARGEST_EXPANSION = 200
-ALWAYS_ALLOWED = 8 * 1024**2
-LINE_BYTES = 16
-_pipes_read: set[tuple[int, int]] = set()  # by device and inode
 
 
 def lines(path: Path) -> Iterator[str]:
@@ -63,9 +48,9 @@ def lines(path: Path) -> Iterator[str]:
         UserError: The file is missing, damaged, a decompression bomb or, by its first bytes, of a format without lines,
             such as XML; or, with the line number, it is not UTF-8 or a line is too long.
     """
-    with _open_plain_or_gzipped(path) as handle:
+    with opened(path) as handle:
         _require_lines(handle.peek(_FIRST_BYTES)[:_FIRST_BYTES], path)
-        for number, raw in enumerate(_read_bounded(handle, path), 1):
+        for number, raw in enumerate(bounded_lines(handle, path), 1):
             line = raw.removesuffix(b"\n").removesuffix(b"\r")
             if number == 1:
                 line = line.removeprefix(_BYTE_ORDER_MARK)
@@ -78,8 +63,8 @@ def lines(path: Path) -> Iterator[str]:
 
 def raw_lines(path: Path) -> Iterator[bytes]:
     """The bytes of a file of any format, plain or gzipped, line by line; the same limits as of `lines`."""
-    with _open_plain_or_gzipped(path) as handle:
-        yield from _read_bounded(handle, path)
+    with opened(path) as handle:
+        yield from bounded_lines(handle, path)
 
 
 def bounded_chunks(
@@ -99,30 +84,13 @@ def bounded_chunks(
 
 def has_byte_order_mark(path: Path) -> bool:
     """Whether the file begins with a byte order mark, which `lines` drops."""
-    with _open_plain_or_gzipped(path) as handle:
+    with opened(path) as handle:
         return handle.read(len(_BYTE_ORDER_MARK)) == _BYTE_ORDER_MARK
 
 
 def count(path: Path) -> int:
     """The number of lines in the file; the same checks as `lines`."""
     return sum(1 for _ in lines(path))
-
-
-def _read_bounded(handle: BufferedReader | gzip.GzipFile, path: Path) -> Iterator[bytes]:
-    """Raw lines with their ends. Raises UserError beyond the limits on lines and expansion."""
-    zipped = isinstance(handle, gzip.GzipFile)
-    max_bytes, expanded = max(ALWAYS_ALLOWED, LARGEST_EXPANSION * path.stat().st_size), 0
-    number = 0
-    while raw := handle.readline(LONGEST_LINE + 1):
-        number += 1
-        expanded += max(len(raw), LINE_BYTES)
-        if len(raw) > LONGEST_LINE:
-            raise UserError(f"a line of more than {LONGEST_LINE:,} bytes", where=f"{path}:{number}")
-        if zipped and expanded > max_bytes:
-            what = f"expands to more than {LARGEST_EXPANSION} times its size, which no text does"
-            hint = f"The limit applies beyond {ALWAYS_ALLOWED:,} bytes of content. If the file is text, unzip it."
-            raise UserError(what, where=str(path), hint=hint)
-        yield raw
 
 
 def _require_lines(start: bytes, path: Path) -> None:
@@ -140,34 +108,6 @@ def _require_lines(start: bytes, path: Path) -> None:
             "element."
         )
         raise UserError(f"this is XML{name}, and lines of text were expected", where=str(path), hint=hint)
-
-
-def _require_unread(path: Path) -> None:
-    """Raises UserError for a pipe that was read before: it would be empty now, or wait for another writer."""
-    status = path.stat()
-    if stat.S_ISFIFO(status.st_mode):
-        pipe = status.st_dev, status.st_ino
-        if pipe in _pipes_read:
-            raise UserError("a pipe can be read once, and this needs its text again", where=str(path), hint=TO_A_FILE)
-        _pipes_read.add(pipe)
-
-
-@contextmanager
-def _open_plain_or_gzipped(path: Path) -> Iterator[BufferedReader | gzip.GzipFile]:
-    require_path(path)
-    try:
-        _require_unread(path)
-        with path.open("rb") as plain:
-            zipped = plain.peek(2)[:2] == _GZIP_MAGIC  # a pipe cannot go back
-            yield gzip.GzipFile(fileobj=plain) if zipped else plain
-    except FileNotFoundError:
-        raise UserError("no such file", where=str(path)) from None
-    except IsADirectoryError:
-        raise UserError("a text file was expected, this is a folder", where=str(path)) from None
-    except PermissionError:
-        raise UserError("the file may not be read", where=str(path)) from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise UserError(f"damaged gzip file: {error}", where=str(path)) from None
 
 
 # Head, relation and tail.

@@ -212,8 +212,9 @@ def _merge_adapter(arguments: argparse.Namespace) -> None:
 
 
 def convert_model(arguments: argparse.Namespace) -> None:
+    from subgraft.base.security.gguf_header import is_gguf
     from subgraft.modeling.conversion import convert
-    from subgraft.modeling.gguf_files import convert_gguf, is_gguf
+    from subgraft.modeling.gguf_files import convert_gguf
     from subgraft.modeling.hub import TORCH_FILES, is_adapter, resolve_model, with_revision
 
     if is_gguf(arguments.model):

@@ -9,10 +9,7 @@ points to this machine.
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
 import json
-import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
@@ -34,6 +31,7 @@ from subgraft.base.security.http_requests import (
     RefusedError,
     body_of,
     check_token,
+    page_policy,
     respond,
 )
 from subgraft.experiments.origin import Origin
@@ -156,18 +154,9 @@ class _Endpoints:
 
 @cache
 def _page() -> tuple[str, str]:
-    """The page, and the policy under which browsers run its own script and style, and no text as HTML."""
+    """The page, and its Content-Security-Policy."""
     text = files("subgraft.interfaces.serving").joinpath("page.html").read_text(encoding="utf-8")
-    allowed = []
-    for name in ("script", "style"):
-        content = re.findall(rf"<{name}>(.*?)</{name}>", text, flags=re.DOTALL)
-        digests = (base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in content)
-        allowed.append(" ".join([f"{name}-src", *(f"'sha256-{digest}'" for digest in digests)]))
-    further = (
-        *("connect-src 'self'", "img-src data:", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'"),
-        *("require-trusted-types-for 'script'", "trusted-types 'none'"),
-    )
-    return text, "; ".join(("default-src 'none'", *allowed, *further))
+    return text, page_policy(text)
 
 
 def _texts(body: bytes) -> list[str]:

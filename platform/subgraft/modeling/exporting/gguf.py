@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 
 from subgraft.base.errors import UserError
+from subgraft.base.security.gguf_header import GgufFile, read_gguf
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of
-from subgraft.modeling.gguf_files import FILE, GgufFile, gguf_names, read_gguf, require_gguf, require_layout
+from subgraft.modeling.gguf_files import FILE, gguf_names, require_gguf, require_layout
 from subgraft.modeling.hub import require_model
 from subgraft.modeling.inference.llama_cpp import LlamaCpp, is_installed
 from subgraft.modeling.inference.prompts import chat_template

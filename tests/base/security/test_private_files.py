@@ -1,7 +1,8 @@
-"""The token of Ray's dashboard: nobody else can read it, or the run is refused with the command that mends it."""
+"""Passwords and tokens on disk: nobody else can read them, or they are refused with the command that mends it."""
 
 from __future__ import annotations
 
+import os
 import stat
 import subprocess
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.base.errors import UserError
-from subgraft.base.security.private_files import ray_token
+from subgraft.base.security.private_files import password_in, ray_token, secret_file
 
 
 @pytest.fixture(autouse=True)
@@ -66,3 +67,45 @@ def test_a_token_in_the_environment_needs_no_file(home: Path, monkeypatch: pytes
     monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)
     ray_token()
     assert not (home / ".ray").exists()
+
+
+def test_the_password_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    before = os.umask(0)
+    try:
+        password = password_in(file)
+    finally:
+        os.umask(before)
+    assert len(password) >= 32 and mode(file) == 0o600
+    assert password_in(file) == password and list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    ("permissions", "content", "complaint"),
+    [
+        (0o644, "known", r"not yours alone.*\n.*Remove it"),
+        (0o640, "known", "not yours alone"),
+        (0o602, "known", "not yours alone"),
+        (0o600, "", "is empty"),
+    ],
+)
+def test_an_open_or_empty_password_is_refused(tmp_path: Path, permissions: int, content: str, complaint: str) -> None:
+    file = tmp_path / "password"
+    file.write_text(content)
+    file.chmod(permissions)
+    with pytest.raises(UserError, match=complaint):
+        password_in(file)
+
+
+def test_a_token_lasts_as_long_as_its_server_and_replaces_no_file(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    before = os.umask(0)
+    try:
+        with secret_file(file, "a token"):
+            assert mode(file) == 0o600 and file.read_text() == "a token\n"
+            with pytest.raises(UserError, match="exists already"), secret_file(file, "another"):
+                pass
+            assert file.read_text() == "a token\n"
+    finally:
+        os.umask(before)
+    assert not file.exists()
