@@ -17,12 +17,13 @@ from engine_runs import run_workers
 from labelled import ENGLISH
 from several_tasks import SIZES, Several, settings
 from subgraft.base.errors import UserError
+from subgraft.modeling.further_heads import HEADS
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Hooks, Trainer
 from subgraft.training.schedule import MixedPlan, batch_plan, data_plan
 from subgraft.training.understanding.inputs import TextEncoder
-from subgraft.training.understanding.multitask import HEADS, load_head, save_heads
+from subgraft.training.understanding.multitask import load_head, save_heads
 from subgraft.training.understanding.objective import head_outputs, task_of
 from toys import bert, gpt2, t5
 

@@ -41,13 +41,12 @@ from subgraft.training.objectives.compute.interface import (
     pad,
 )
 from subgraft.training.objectives.compute.masked import (
-    AROUND,
     MaskedText,
     MaskedView,
     masking_settings,
     train_next_sentence,
 )
-from subgraft.training.objectives.compute.masked_inputs import InputText, SingleTexts, inputs_of_documents
+from subgraft.training.objectives.compute.masked_inputs import AROUND, InputText, SingleTexts, inputs_of_documents
 from subgraft.training.objectives.compute.next_sentence import (
     WEIGHTS,
     NextSentenceBatch,

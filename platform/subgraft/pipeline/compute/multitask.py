@@ -7,6 +7,7 @@ from pathlib import Path
 from subgraft.config.experiment.multitask import OWN
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.further_heads import HEADS
 from subgraft.pipeline.stages.training import MultitaskStage
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
@@ -16,7 +17,7 @@ from subgraft.training.objectives.registry import TaskObjectiveSettings
 from subgraft.training.progress import CURVE, SELECTIONS
 from subgraft.training.setup import fit, is_writer, peak_memory, write_curve
 from subgraft.training.stage import Inputs, Summary
-from subgraft.training.understanding.multitask import HEADS, TasksAtOnce, save_heads, with_task_heads
+from subgraft.training.understanding.multitask import TasksAtOnce, save_heads, with_task_heads
 from subgraft.training.understanding.objective import LabelledExamples
 
 

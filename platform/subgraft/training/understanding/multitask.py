@@ -16,8 +16,7 @@ from transformers import PreTrainedModel
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.heads import LONGEST, OWN_HEAD, TASK_ENTRY, own_head_in
-from subgraft.modeling.further_heads import HEADS as HEADS
-from subgraft.modeling.further_heads import read_head, share_parameters, write_heads
+from subgraft.modeling.further_heads import HEADS, read_head, share_parameters, write_heads
 from subgraft.modeling.heads import head_of
 from subgraft.training.objectives.compute.mixture import MixedBatch, Mixture, loss_name, users_of
 from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings

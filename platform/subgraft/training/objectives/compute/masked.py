@@ -31,8 +31,7 @@ from subgraft.training.objectives.compute.interface import (
     States,
     pad,
 )
-from subgraft.training.objectives.compute.masked_inputs import AROUND as AROUND
-from subgraft.training.objectives.compute.masked_inputs import InputText, SingleTexts, hides_units, inputs_of
+from subgraft.training.objectives.compute.masked_inputs import AROUND, InputText, SingleTexts, hides_units, inputs_of
 from subgraft.training.objectives.compute.next_sentence import (
     WEIGHTS,
     NextSentenceBatch,

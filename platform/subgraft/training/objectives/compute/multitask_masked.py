@@ -19,8 +19,8 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.blocks import blocks_of, concatenate_blocks
 from subgraft.training.objectives.compute.interface import Body, Examples, ObjectiveInputs, draws_of
-from subgraft.training.objectives.compute.masked import AROUND, Masking
-from subgraft.training.objectives.compute.masked_inputs import InputText
+from subgraft.training.objectives.compute.masked import Masking
+from subgraft.training.objectives.compute.masked_inputs import AROUND, InputText
 from subgraft.training.objectives.compute.single_stack import (
     StackBatch,
     StackExample,
