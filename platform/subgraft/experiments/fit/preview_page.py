@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from subgraft.config.settings_base import MAX_LOST_LINES
@@ -52,10 +53,16 @@ def render(preview: VocabularyPreview, cost: SentenceCost | None, continues: boo
 
 
 def verdict(preview: VocabularyPreview, continues: bool) -> str:
-    """Whether another vocabulary is worth a training, in a sentence; those that lose text do not count."""
+    """Whether another vocabulary is worth a training, in a sentence; those that lose text do not count.
+
+    Of extensions the largest, but of a language model the smallest that is worthwhile: few frequent subwords cost it
+    least (docs/measurements/pretrained-language-model.md).
+    """
     usable = [option for option in preview.options if option.lost.share <= MAX_LOST_LINES]
-    best = {option.way: option for option in sorted(usable, key=lambda option: -preview.tokens_ratio(option))}
-    extended, replaced = (_if_worthwhile(best.get(way), preview) for way in ("extended", "replaced"))
+    by_tokens = sorted(filter(partial(_is_worthwhile, preview), usable), key=preview.tokens_ratio)
+    ways = {way: [option for option in by_tokens if option.way == way] for way in ("extended", "replaced")}
+    extended = next(iter(reversed(ways["extended"]) if continues else ways["extended"]), None)
+    replaced = next(iter(ways["replaced"]), None)
     if extended is None and replaced is None:
         return f"Verdict: stay with the vocabulary, as no other would save {WORTH_SAVING:.0%} of this text's tokens."
     if replaced is not None and (not continues or extended is None):
@@ -72,12 +79,10 @@ def verdict(preview: VocabularyPreview, continues: bool) -> str:
     return f"Verdict: {what}, and measure with `subgraft fit` whether the model stays as good."
 
 
-def _if_worthwhile(option: Option | None, preview: VocabularyPreview) -> Option | None:
-    """The vocabulary if it saves tokens, or spells text that the present one does not."""
-    if option is None:
-        return None
+def _is_worthwhile(preview: VocabularyPreview, option: Option) -> bool:
+    """Whether the vocabulary saves tokens, or spells text that the present one does not."""
     spelled = preview.old.spelling.unknown_share - option.spelling.unknown_share
-    return option if 1 - preview.tokens_ratio(option) >= WORTH_SAVING or spelled >= WORTH_SPELLING else None
+    return 1 - preview.tokens_ratio(option) >= WORTH_SAVING or spelled >= WORTH_SPELLING
 
 
 def _saved(option: Option, preview: VocabularyPreview) -> str:
