@@ -192,6 +192,7 @@ class Alone:
     """The surroundings of a stage outside a run: nothing is recorded, and nothing survives."""
 
     cache = measured = None
+    command = ""
 
     def __init__(self, work: Path) -> None:
         self.work, self.runtime = work, Runtime(checkpoints_in_background=False)

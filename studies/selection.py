@@ -52,6 +52,7 @@ class Place:
     runtime: Runtime
     cache: Path | None = None
     measured: Path | None = None
+    command: str = ""
 
     def progress(self, done: int, total: int, what: str, now: str = "") -> None:
         pass

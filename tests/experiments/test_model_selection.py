@@ -13,7 +13,6 @@ from small_experiments import TINY, written
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.training import SelectName
-from subgraft.experiments.fit.outcome import Advice, trained_advice, untrained_in_words
 from subgraft.experiments.model_selection import Finetuned, Selection
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.training.progress import CURVE, selected_weights
@@ -89,42 +88,3 @@ def test_weights_of_a_training_on_several_tasks_are_registered_where_finetuning_
     trained = [replace(one, on_several_tasks=one.weights.value == 3) for one in without.passed_over]
     with_tasks = Selection.of(trained)
     assert with_tasks.chosen == trained[0] and with_tasks.warning is None
-
-
-@pytest.mark.parametrize(
-    ("curves", "system", "seed", "said"),
-    [
-        (([1, 2], [1, 3], [1, 4], [1, 5]), "plain", 2, "Keep it."),
-        (([9, 2], [1, 3], [1, 4], [1, 5]), "plain", 2, "Keep it."),
-        (
-            ([5, 1], [4, 1], [1, 2], [1, 6]),
-            "mean",
-            2,
-            "Take mean (BLEU 6.00 on dev), as plain learnt nothing (BLEU 4.50)",
-        ),
-        (([7, 1], [4, 1], [1, 2], [1, 6]), None, None, "Take neither model, and train longer: no finetuning is better"),
-        (([7, 1], [4, 1], [3, 2], [2, 1]), None, None, "than plain before any training (BLEU 5.50)"),
-    ],
-)
-def test_a_fit_advises_only_what_was_trained(
-    curves: Sequence[Sequence[float]],
-    system: str | None,
-    seed: int | None,
-    said: str,
-    pipeline: Pipeline,
-    tmp_path: Path,
-) -> None:
-    by_system: dict[str, list[Finetuned]] = {}
-    for one in finetuned(pipeline, tmp_path, *curves):
-        by_system.setdefault(one.steps.system.name, []).append(one)
-    advice, chosen = trained_advice(Advice("plain", "Keep it."), by_system)
-    assert (chosen and chosen.steps.system.name, chosen and chosen.steps.seed) == (system, seed)
-    assert said in advice.sentence and "Keep it." in advice.sentence and advice.system == (system or "plain")
-
-
-def test_the_seeds_that_learnt_nothing_are_named(pipeline: Pipeline, tmp_path: Path) -> None:
-    plain = finetuned(pipeline, tmp_path, [9, 2], [8, 3], [1, 4], [1, 5])
-    assert (
-        untrained_in_words(plain[:2]) == "plain learnt nothing under seed 1, 2: dev is best before training, BLEU 8.50"
-    )
-    assert untrained_in_words(plain[2:]) == ""

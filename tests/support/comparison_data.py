@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import replace
+from pathlib import Path
 
 from subgraft.evaluation.metrics.calibration import Bin, Calibration
 from subgraft.evaluation.metrics.scores import METRICS
 from subgraft.evaluation.metrics.sentence_statistics import corpus_score, sentence_statistics
+from subgraft.evaluation.reporting.document import NOTHING_MEASURED, Document, Measured, write_document
 from subgraft.evaluation.reporting.records import (
     Command,
     CorpusFacts,
@@ -17,12 +19,14 @@ from subgraft.evaluation.reporting.records import (
     Provenance,
     ReportData,
     SegmentationExample,
+    SelectedScore,
     StageSeconds,
     SubwordGap,
     SystemResult,
     TransferSummary,
     VocabularyFacts,
 )
+from subgraft.evaluation.reporting.report import build_document, translation_answer
 from subgraft.pipeline.measurements.forgetting import Forgetting
 from subgraft.pipeline.measurements.intrinsic import Intrinsic, IntrinsicQuality
 
@@ -104,6 +108,16 @@ def make_report_data(sentences: int = 240) -> ReportData:
     )
 
 
+def document_of(data: ReportData, measured: Measured = NOTHING_MEASURED) -> Document:
+    """The report of a comparison."""
+    return build_document(data, translation_answer(data), measured)
+
+
+def write_report(data: ReportData, out: Path, measured: Measured = NOTHING_MEASURED) -> None:
+    """Write it into an existing folder."""
+    write_document(document_of(data, measured), out)
+
+
 def _system(
     name: str, seed: int, references: tuple[str, ...], chances: tuple[float, float, float] | None = None
 ) -> SystemResult:
@@ -119,7 +133,8 @@ def _system(
         scores={metric: corpus_score(metric, counts, "de") for metric, counts in statistics.items()},
         statistics={str(metric): counts for metric, counts in statistics.items()},
         curve=(curve := _curve(right, upstream, generator)),
-        selected_step=max(curve, key=lambda point: point.dev_bleu or 0.0).step,
+        selected_step=(best := max(curve, key=lambda point: point.dev_bleu or 0.0)).step,
+        dev=SelectedScore("BLEU", best.dev_bleu or 0.0),
         tokens_per_sentence=27.41 if upstream else 18.02,
         characters_per_token=2.31 if upstream else 3.52,
         sentences_per_second=speed + generator.uniform(-0.3, 0.3),

@@ -15,6 +15,8 @@ class KilledError(Exception):
 class Watched:
     """The context of a stage that may be killed once a step is reported; it keeps every step that reports `metric`."""
 
+    command = ""
+
     def __init__(self, work: Path, die_at: int | None, metric: str = "train_loss") -> None:
         self.work = work
         self.die_at = die_at

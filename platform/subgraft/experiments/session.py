@@ -44,9 +44,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finished:
-    """The result of a run: the comparison, the report's path, and further commands."""
+    """The result of a run: the comparison, its answer, the report's path, and further commands."""
 
     table: Table
+    answer: str
     report: Path
     commands: tuple[tuple[str, str], ...]
 
@@ -188,17 +189,20 @@ class Session:
                 f"cannot write there, and {missing} steps are to be run", where=str(self._home), hint=hint
             )
         console.print("the store is read-only: all results exist, and this run is not recorded")
-        report = self.store.path(self.pipeline.report)
-        return Finished(MainTable.read(report).rich(), report / "report.html", ())
+        return self._finished(self.store, ())
 
     def _run_result(self, store: Store, tracker: Tracker, registered: bool) -> Finished:
-        report = store.path(self.pipeline.report)
         name, uri = self.model_name if registered else None, self.experiment.runtime.tracking_uri
         experiment = self.experiment
         commands = further_commands(
             name, experiment.languages, tracker.name, uri, predicts=experiment.task in LABELLED_TASKS
         )
-        return Finished(MainTable.read(report).rich(), report / "report.html", commands)
+        return self._finished(store, commands)
+
+    def _finished(self, store: Store, commands: tuple[tuple[str, str], ...]) -> Finished:
+        report = store.path(self.pipeline.report)
+        table = MainTable.read(report)
+        return Finished(table.rich(), table.answer, report / "report.html", commands)
 
 
 @contextmanager

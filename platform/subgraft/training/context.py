@@ -28,6 +28,10 @@ class Context(Protocol):
         """The cache of speed measurements, shared by all steps of a home; None disables it."""
 
     @property
+    def command(self) -> str:
+        """The command line of the run, without secrets; empty if it was started in Python."""
+
+    @property
     def runtime(self) -> Runtime:
         """Workers, GPUs, ZeRO stage: how the step runs, never its result."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from subgraft.evaluation.reporting.copies import copying_notes, systems_that_copy
-from subgraft.evaluation.reporting.findings import in_short
+from subgraft.evaluation.reporting.findings import notices
 from subgraft.evaluation.reporting.records import ReportData
 
 
@@ -18,7 +18,7 @@ def test_a_report_names_who_only_copies_and_what_that_scores(report_data: Report
     (line,) = systems_that_copy(with_copies)
     assert line.startswith(f"{lazy.name} only copies: BLEU of its outputs against their sources is 100.0")
     assert f"copies of their sources: {lazy.name} 50" in copying_notes(with_copies)[0], "one seed of two"
-    assert "only copies" in str(in_short(with_copies)) and "only copies" not in str(in_short(data))
+    assert "only copies" in str(notices(with_copies)) and "only copies" not in str(notices(data))
     assert copying_notes(replace(with_copies, languages=("de", "de"))) == [], "a task of one language may repeat"
 
 

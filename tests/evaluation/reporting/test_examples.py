@@ -8,7 +8,7 @@ import pytest
 
 from subgraft.evaluation.metrics.scores import Score
 from subgraft.evaluation.reporting.examples import find_examples
-from subgraft.evaluation.reporting.records import Cost, ReportData, SystemResult
+from subgraft.evaluation.reporting.records import Cost, ReportData, SelectedScore, SystemResult
 
 REFERENCES = ("der schadenersatz ist hoch", "die kündigungsfrist läuft", "das haus ist alt", "der mietvertrag endet")
 PIECES = {
@@ -26,7 +26,21 @@ OUTPUTS = {
 @pytest.fixture
 def small(report_data: ReportData) -> ReportData:
     systems = tuple(
-        SystemResult(name, 1, outputs, {"BLEU": Score("BLEU", 0, "")}, {}, (), 0, 5, 3, 1, 1, Cost(0, 0, 0))
+        SystemResult(
+            name,
+            1,
+            outputs,
+            {"BLEU": Score("BLEU", 0, "")},
+            {},
+            (),
+            0,
+            SelectedScore("BLEU", 0),
+            5,
+            3,
+            1,
+            1,
+            Cost(0, 0, 0),
+        )
         for name, outputs in OUTPUTS.items()
     )
     sources = tuple(f"source {index}" for index in range(4))

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from subgraft.base.terminal import Terminal
+from subgraft.evaluation.reporting.answer import Answer
 from subgraft.evaluation.reporting.records import ReportData
-from subgraft.experiments.fit.outcome import Advice, Outcome
+from subgraft.experiments.fit.outcome import Outcome
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
@@ -22,7 +23,7 @@ def test_it_fits_a_terminal_of_eighty_columns_and_cuts_no_figure(report_data: Re
         if system.name in named and system.seed <= seeds
     )
     advised: Any = None  # the table is of the report alone
-    outcome = Outcome(replace(report_data, systems=systems, baseline="old"), Advice("own", ""), advised)
+    outcome = Outcome(replace(report_data, systems=systems, baseline="old"), Answer("own", ""), advised)
     printed = StringIO()
     Terminal(file=printed, width=80).print(outcome.table())
     assert "…" not in printed.getvalue()

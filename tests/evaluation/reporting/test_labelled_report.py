@@ -13,15 +13,16 @@ import pytest
 from subgraft.base.errors import UserError
 from subgraft.evaluation.metrics.classes import class_calibration, confusion
 from subgraft.evaluation.metrics.labelled import label_metric, label_score
-from subgraft.evaluation.reporting.document import Section
-from subgraft.evaluation.reporting.records import ReportData, SystemResult
+from subgraft.evaluation.reporting.document import Document, Section, write_document
+from subgraft.evaluation.reporting.records import ReportData, SelectedScore, SystemResult
+from subgraft.evaluation.reporting.results import SCORES
 from subgraft.evaluation.reporting.table import Table
 from subgraft.evaluation.reporting.understanding import (
     Labelled,
     build_labelled_document,
+    labelled_answer,
     labelled_table,
     plot_confusion,
-    write_labelled_report,
 )
 from subgraft.pipeline.measurements import registry
 
@@ -45,6 +46,7 @@ def system(data: ReportData, name: str, seed: int, predicted: Any, references: A
         "hypotheses": tuple(texts),
         "scores": scores,
         "statistics": statistics,
+        "dev": SelectedScore(metrics[0], scores[metrics[0]].value),
     }
     return replace(data.systems[0], **fields, curve=curve, measurements=(), **more)
 
@@ -91,7 +93,11 @@ def _of(data: ReportData, systems: Sequence[SystemResult], references: Sequence[
 
 
 def section(data: ReportData, title: str) -> Section:
-    return next(each for each in build_labelled_document(data).sections if each.title == title)
+    return next(each for each in document_of(data).sections if each.title == title)
+
+
+def document_of(data: ReportData) -> Document:
+    return build_labelled_document(data, labelled_answer(data), registry.measured(data, "labels"))
 
 
 def errors(data: ReportData) -> Table:
@@ -105,7 +111,7 @@ def texts_of(shown: Table) -> list[str]:
 
 
 def test_a_report_on_classes_has_its_tables_pictures_and_errors(classes: ReportData, tmp_path: Path) -> None:
-    write_labelled_report(classes, tmp_path, registry.measured(classes, "labels"))
+    write_document(document_of(classes), tmp_path)
     page, markdown = ((tmp_path / f"report.{form}").read_text(encoding="utf-8") for form in ("html", "md"))
     assert "<so-so>" not in page and "&lt;so-so&gt;" in page and "good \\| fair" in markdown
     assert {path.stem for path in (tmp_path / "plots").glob("*.png")} >= {
@@ -113,6 +119,7 @@ def test_a_report_on_classes_has_its_tables_pictures_and_errors(classes: ReportD
         "reliability",
         "learning_curves",
     }
+    assert markdown.index("**Take ours, which scores better than old: accuracy +") < markdown.index("plots/scores.png")
     for text in ("accuracy", "F1 macro", "MCC", "examples per second"):
         assert text in markdown
     assert "Loss on dev, in nats per label" in page
@@ -164,8 +171,8 @@ def test_numbers_are_listed_by_the_size_of_the_error(report_data: ReportData) ->
     ]
     data = _of(report_data, made, [f"{value:.3f}" for value in references])
     assert texts_of(errors(data)) == ["example 2", "example 3", "example 0"]
-    assert "lower is better" in str(section(data, "Results"))
-    titles = {each.title for each in build_labelled_document(data).sections}
+    assert "lower is better" in str(section(data, SCORES))
+    titles = {each.title for each in document_of(data).sections}
     assert not titles & {"Calibration", "Confused classes"}
 
 
@@ -189,7 +196,7 @@ def test_no_confusion_is_drawn_of_more_classes_than_can_be_read(classes: ReportD
             replace(each, measurements=(Labelled(labels, np.eye(41, dtype=np.int64)),)) for each in classes.systems
         ),
     )
-    assert "Confused classes" not in {each.title for each in build_labelled_document(many).sections}
+    assert "Confused classes" not in {each.title for each in document_of(many).sections}
 
 
 def test_without_results_there_is_no_report(classes: ReportData) -> None:

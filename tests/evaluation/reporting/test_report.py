@@ -14,15 +14,26 @@ from statistics import fmean
 import pytest
 from PIL import Image
 
-from subgraft.evaluation.reporting.document import Bullets, Figure
+from comparison_data import document_of, write_report
+from subgraft.evaluation.reporting.document import Figure
 from subgraft.evaluation.reporting.drawing import new_figure, png
 from subgraft.evaluation.reporting.findings import GENERATED_NOTICE
 from subgraft.evaluation.reporting.numbers import signed
-from subgraft.evaluation.reporting.plots import dev_score, plot_learning_curves, readable_scores
+from subgraft.evaluation.reporting.plots import (
+    MOST_SCORES,
+    curve_of,
+    curves_figure,
+    dev_curves,
+    dev_score,
+    readable_scores,
+    scores_figure,
+    shown,
+)
 from subgraft.evaluation.reporting.records import ReportData, SegmentationExample, TextFacts
-from subgraft.evaluation.reporting.report import build_document, write_report
-from subgraft.evaluation.reporting.results import results
-from subgraft.evaluation.reporting.table import table
+from subgraft.evaluation.reporting.report import main_scores, translation_answer
+from subgraft.evaluation.reporting.results import SCORES, results
+from subgraft.evaluation.reporting.summary import mean_on_dev
+from subgraft.evaluation.reporting.table import escape_markdown, table
 from subgraft.pipeline.measurements import registry
 from subgraft.pipeline.measurements.forgetting import Forgetting
 from subgraft.pipeline.measurements.intrinsic import Intrinsic
@@ -74,9 +85,7 @@ def test_the_page_is_well_formed_and_fetches_nothing(written: Path, page: Strict
     assert page.open == []
     assert not {"link", "iframe", "object"} & set(page.tags)
     assert page.tags.count("script") == 3, "of wide tables, the curves as numbers, and what draws them"
-    for reference in page.references:
-        assert reference.startswith(("data:image/png;base64,", "#"))
-    assert {reference[1:] for reference in page.references if reference[0] == "#"} == set(page.ids)
+    assert all(reference.startswith("data:image/png;base64,") for reference in page.references)
     html = (written / "report.html").read_text(encoding="utf-8")
     assert not re.search(r"url\(|@import|https?://", html)
 
@@ -84,7 +93,7 @@ def test_the_page_is_well_formed_and_fetches_nothing(written: Path, page: Strict
 def test_images_are_the_plots_next_to_the_markdown(written: Path, page: StrictReader) -> None:
     images = [base64.b64decode(r.split(",", 1)[1]) for r in page.references if r.startswith("data:")]
     names = re.findall(r"\]\((plots/[a-z_]+\.png)\)", (written / "report.md").read_text(encoding="utf-8"))
-    expected = ("scores", "costs", "quality_and_speed", "learning_curves", "stages")
+    expected = ("scores", "costs", "quality_and_speed", "learning_curves", "stages")  # the first on the first screen
     assert names == [f"plots/{name}.png" for name in expected]
     assert [(written / name).read_bytes() for name in names] == images
     for image in images:
@@ -140,9 +149,15 @@ def test_both_forms_say_the_same(report_data: ReportData, written: Path, page: S
 def test_text_from_outside_cannot_break_the_page(report_data: ReportData, tmp_path: Path) -> None:
     evil = "<script>alert(1)</script> | **x** `y` <img src=http://e.vil/a.png>"
     example = SegmentationExample(evil, 3, (evil,), (evil,))
+    named = tuple(
+        replace(system, name=f"{evil} & </details>") if system.name == "AVG" else system
+        for system in report_data.systems
+    )
     hostile = replace(
         report_data,
         title=evil,
+        command=f"subgraft run '{evil}'\n```\n# no heading",
+        systems=named,
         sources=(evil,) * len(report_data.sources),
         gap=replace(report_data.gap, examples=(example,)),
     )
@@ -150,10 +165,20 @@ def test_text_from_outside_cannot_break_the_page(report_data: ReportData, tmp_pa
     reader = StrictReader()
     reader.feed((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert reader.tags.count("script") == 3, "all are the page's own"
-    assert reader.tags.count("img") == 5
+    assert reader.tags.count("img") == 5 and reader.open == []
+    assert evil in "".join(reader.text).partition("Scores by seed")[0], "the best on dev, in the answer"
+    markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "\n# no heading" in markdown and "# no heading" not in _without_code(markdown)
+    assert not re.search(r"(?<!\\)<script", _without_code(markdown))
     for line in (tmp_path / "report.md").read_text(encoding="utf-8").splitlines():
         if line.startswith("| source"):
             assert len(re.findall(r"(?<!\\)\|", line)) == 3
+
+
+def _without_code(markdown: str) -> str:
+    """Markdown without code, whose characters are what they are."""
+    blocks = re.sub(r"(?ms)^(```+)sh$.*?^\1$", "", markdown)
+    return re.sub(r"(?<!\\)(`+)(?!`).*?\1", "", blocks)
 
 
 def test_equal_data_makes_equal_bytes(report_data: ReportData, written: Path, tmp_path: Path) -> None:
@@ -195,8 +220,22 @@ def test_curves_show_the_score_that_chose_the_weights(report_data: ReportData) -
     )
     by_bleu, by_chrf = replace(report_data, systems=systems), replace(report_data, systems=systems, select="chrf")
     assert (dev_score(by_bleu).name, dev_score(by_chrf).name) == ("BLEU", "chrF")
-    assert plot_learning_curves(by_bleu) == plot_learning_curves(report_data)
-    assert plot_learning_curves(by_chrf) != plot_learning_curves(by_bleu)
+    assert curves_figure(by_bleu).png == curves_figure(report_data).png
+    assert curves_figure(by_chrf).png != curves_figure(by_bleu).png
+
+
+def test_curves_of_a_language_model_are_by_characters_and_by_seconds(report_data: ReportData) -> None:
+    """Seconds include those that made new embeddings; without characters, the first is by steps."""
+    systems = tuple(
+        replace(system, curve=tuple(replace(point, dev_bleu=None) for point in system.curve))
+        for system in report_data.systems
+    )
+    data = replace(report_data, systems=systems, characters_per_step=2000)
+    by_characters, by_seconds = dev_curves(data)
+    assert (by_characters.across, by_seconds.across) == ("characters read", "seconds of training")
+    assert curve_of(data, "PATT+KD", by_characters)[-1][0] == 400 * 2000
+    assert curve_of(data, "PATT+KD", by_seconds)[-1][0] == pytest.approx(400 * 0.21 + 95.2)
+    assert [panel.by for panel in dev_curves(replace(data, characters_per_step=None))] == ["steps", "seconds"]
 
 
 def test_a_sparse_comparison_is_reported_too(report_data: ReportData, tmp_path: Path) -> None:
@@ -212,15 +251,14 @@ def test_a_sparse_comparison_is_reported_too(report_data: ReportData, tmp_path: 
         gap=replace(report_data.gap, examples=()),
     )
     write_report(sparse, tmp_path)
-    titles = [section.title for section in build_document(sparse).sections]
-    assert "Look further" not in titles
-    assert "Results" in titles
+    titles = [section.title for section in document_of(sparse).sections]
+    assert "Commands to go on with" not in titles and SCORES in titles
 
 
 @pytest.mark.slow
 def test_what_was_measured_has_a_section_and_a_plot(wide_data: ReportData, tmp_path: Path) -> None:
     added = registry.measured(wide_data, "translation")
-    document = build_document(wide_data, added)
+    document = document_of(wide_data, added)
     titles = [section.title for section in document.sections]
     assert {"Quality and speed", "Sweeps", "Calibration", "Forgetting", "Intrinsic quality"} <= set(titles)
     named = {figure.name for figure in document.figures}
@@ -238,17 +276,49 @@ def test_what_was_measured_has_a_section_and_a_plot(wide_data: ReportData, tmp_p
 
 
 @pytest.mark.slow
-def test_many_systems_are_listed_in_groups(wide_data: ReportData, report_data: ReportData) -> None:
-    short, long = (build_document(data).sections[0].blocks[-1] for data in (report_data, wide_data))
-    assert isinstance(short, Bullets) and isinstance(long, Bullets)
-    assert len(long.items) <= 5 < len(short.items)
-    shown = "".join(span.text for item in long.items for span in item)
-    assert all(name in shown for name in wide_data.system_names)
+def test_the_picture_of_many_systems_has_the_best_on_dev(wide_data: ReportData) -> None:
+    names = shown(wide_data, MOST_SCORES)
+    others = [name for name in wide_data.system_names if name not in names]
+    assert len(names) == MOST_SCORES + 1 and wide_data.baseline in names
+    least = min(mean_on_dev(wide_data, name) for name in names if name != wide_data.baseline)
+    assert others and all(mean_on_dev(wide_data, name) <= least for name in others)
+    assert "Of 22 systems these are best on dev" in scores_figure(wide_data, main_scores(wide_data)).caption
+
+
+def test_the_first_screen_has_the_answer_a_picture_and_the_command(report_data: ReportData, tmp_path: Path) -> None:
+    """In this order, in both forms; all else is below it, folded in HTML."""
+    data = replace(report_data, command="subgraft run configs/laws.yaml finetune.epochs=5")
+    write_report(data, tmp_path)
+    html, markdown = ((tmp_path / f"report.{form}").read_text(encoding="utf-8") for form in ("html", "md"))
+    answer = translation_answer(data)
+    assert answer.system == "AVG" and "34.3 % fewer tokens (18.0 in place of 27.4)" in answer.sentence
+    headings = [section.title for section in document_of(data).sections]
+    order = {
+        html: [answer.sentence, GENERATED_NOTICE, answer.remarks[0], "<img src=", data.command, *headings],
+        markdown: [
+            escape_markdown(answer.sentence),
+            GENERATED_NOTICE,
+            answer.remarks[0],
+            "plots/scores.png",
+            data.command,
+            *(f"## {heading}" for heading in headings),
+        ],
+    }
+    for text, parts in order.items():
+        rest = text.partition("</style>")[2] or text
+        for part in parts:
+            assert part in rest, part
+            rest = rest.partition(part)[2]
+    first = html.partition("<details")[0]
+    assert "<table" not in first.partition("</style>")[2] and html.count("<h2>") == len(headings)
+    assert html.count('<details class="section">') == len(headings), "without scripts too"
+    assert not re.search(r"<details[^>]* open", html)
+    assert "details::details-content { content-visibility: visible" in html.partition("@media print")[2]
 
 
 def test_what_was_not_measured_has_no_section(report_data: ReportData) -> None:
     added = registry.measured(report_data, "translation")
-    titles = {section.title for section in build_document(report_data, added).sections}
+    titles = {section.title for section in document_of(report_data, added).sections}
     assert not titles & {"Sweeps", "Calibration", "Forgetting", "Intrinsic quality"}
 
 
@@ -280,7 +350,7 @@ def test_the_step_of_the_weights_is_shown_and_step_0_is_warned_of(report_data: R
     after = (tmp_path / "report.md").read_text(encoding="utf-8")
     (first,) = (result.selected_step for result in report_data.results("random") if result.seed == 1)
     assert re.search(rf"\| random +\| +{first} · \*\*0\*\* \|", after)
-    assert "> **Step 0: best on dev before any training" in after.split("Scores on the test set")[0]
+    assert "> **Step 0: best on dev before any training" in after.partition("plots/scores.png")[0]
     assert "| random **weights of step 0**" in after
     assert after.count("before any training") == 1
 
@@ -313,9 +383,7 @@ def test_speeds_of_a_busy_machine_are_marked(report_data: ReportData, tmp_path: 
 def test_curves_are_there_as_numbers_and_as_a_picture(report_data: ReportData, written: Path) -> None:
     """What a script draws is what the picture shows; where scripts are off, the picture is there."""
     html = (written / "report.html").read_text(encoding="utf-8")
-    (numbers,) = re.findall(
-        r'<script type="application/json" class="numbers">(.*?)</script><picture><img src="data:', html
-    )
+    (numbers,) = re.findall(r'<script type="application/json" class="numbers">(.*?)</script><picture><source', html)
     bits, bleu = json.loads(numbers)
     assert (bits["across"], bleu["title"]) == ("finetuning step", "BLEU on dev")
     assert [series["name"] for series in bits["series"]] == list(report_data.system_names)
@@ -333,7 +401,7 @@ def test_a_narrow_screen_gets_panels_above_one_another(written: Path) -> None:
     )
     assert len(pictures) >= 3, "scores, costs, and quality and speed"
     (width, height), (wide, low) = (_size(picture) for picture in pictures[0])
-    assert width < 700 < wide and height > 3 * low, "five panels"
+    assert width < 700 < wide and height > 1.8 * low, "two panels"
     assert html.count('<p class="wider" hidden>') == html.count('<div class="scroll"')
 
 

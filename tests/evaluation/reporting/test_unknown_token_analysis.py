@@ -98,14 +98,14 @@ def test_scores_on_sentences_that_every_system_can_spell(report_data: ReportData
                 assert summary.metrics[metric].by_seed[result.seed] == pytest.approx(expected)
     assert [system.name for system in summaries] == [system.name for system in summarise(data)]
     assert summaries[1].metrics["BLEU"].comparison is not None
-    captions = [block.caption for block in results(data).blocks if isinstance(block, Table)]
+    captions = [block.caption for block in results(data)[0].blocks if isinstance(block, Table)]
     assert "Scores on the 236 of 240 test sentences that every system can spell" in captions
 
 
 def test_no_second_scores_where_all_is_spelled_or_it_is_not_known(report_data: ReportData) -> None:
     for data in (report_data, with_masks(report_data, {})):
         assert summarise_spelled(data, ("BLEU",)) == ()
-        assert not any("can spell" in block.caption for block in results(data).blocks if isinstance(block, Table))
+        assert not any("can spell" in block.caption for block in results(data)[0].blocks if isinstance(block, Table))
     nothing = with_masks(report_data, {"mean": list(range(240))})
     assert summarise_spelled(nothing, ("BLEU",)) == ()
     assert results(nothing)

@@ -233,7 +233,7 @@ def test_examples_in_memory_are_read_in_every_form(examples: Any) -> None:
 def test_a_fit_ends_in_a_classifier_that_predicts(here: Path) -> None:
     code, said = ended(here, FIT)
     assert code == 0, said
-    assert "Keep the old vocabulary" in said or "Take the model with a vocabulary of its own" in said, said
+    assert "Keep the old vocabulary" in said or "Take own, which scores better than old" in said, said
     assert "subgraft predict fitted/model --input FILE" in said and "accuracy" in said
     predictor = Predictor.load(here / "fitted" / "model")
     assert predictor.name == "classification" and set(predictor.labels) == {"long", "short"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import lru_cache
 from statistics import fmean
 
 import numpy as np
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from subgraft.base.errors import UserError
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray, ratio
-from subgraft.evaluation.metrics.significance import Interval, estimate
+from subgraft.evaluation.metrics.significance import Comparison, Interval, estimate
 from subgraft.evaluation.reporting import findings, report
+from subgraft.evaluation.reporting.answer import BITS_RULE, Answer, answer_by_bits
 from subgraft.evaluation.reporting.document import (
     NOTHING_MEASURED,
     Block,
@@ -22,7 +23,6 @@ from subgraft.evaluation.reporting.document import (
     Measured,
     Notice,
     Section,
-    write_document,
 )
 from subgraft.evaluation.reporting.numbers import (
     MISSING,
@@ -33,9 +33,9 @@ from subgraft.evaluation.reporting.numbers import (
     percent,
     signed,
 )
-from subgraft.evaluation.reporting.plots import learning_panels, plot_drift, plot_learning_curves
+from subgraft.evaluation.reporting.plots import curves_figure, plot_drift
 from subgraft.evaluation.reporting.records import ReportData, SystemResult
-from subgraft.evaluation.reporting.results import P_HEADING, P_NOTE, against_cells, model_cost_cells, p_cell
+from subgraft.evaluation.reporting.results import COSTS, P_HEADING, SCORES, against_cells, model_cost_cells, p_cell
 from subgraft.evaluation.reporting.summary import MetricSummary, compare_all, summarise_scores
 from subgraft.evaluation.reporting.table import MainTable, Table, Text, table
 
@@ -57,6 +57,7 @@ class Continued:
     tokens_per_prompt: float | None = None
 
 
+@lru_cache(maxsize=4)
 def summarise_bits(data: ReportData) -> dict[str, MetricSummary]:
     """Bits per character by system, with intervals, on the lines that every system's models take whole.
 
@@ -139,29 +140,27 @@ def _compared_seeds(systems: Mapping[str, MetricSummary]) -> dict[str, int]:
     return {name: system.compared_seeds for name, system in systems.items()}
 
 
-def write_continuation_report(data: ReportData, out: Path, measured: Measured = NOTHING_MEASURED) -> None:
-    """Write report.html, report.md and plots/*.png into the existing directory `out`."""
-    write_document(build_continuation_document(data, measured), out)
+def continuation_answer(data: ReportData, other: Mapping[str, Comparison]) -> Answer:
+    """Which system to take, by bits per character. other: differences from the baseline on other text, by system."""
+    return answer_by_bits(data, summarise_bits(data), other, "a test line")
 
 
-def build_continuation_document(data: ReportData, measured: Measured = NOTHING_MEASURED) -> Document:
+def build_continuation_document(data: ReportData, answer: Answer, measured: Measured = NOTHING_MEASURED) -> Document:
     """The whole report, in the order in which it is read."""
     systems = summarise_bits(data)
-    caption = "Lines are means over seeds, bands their range. Every system sees the same batches."
-    curves = Figure("learning_curves", plot_learning_curves(data), caption, learning_panels(data))
-    notices = (*findings.generated_notice(data.generated), *findings.untrained_notice(data), *_lost_notice(data))
-    sections = [
-        Section("Results", (*notices, _score_table(data, systems), _cost_table(data))),
+    sections = (
+        Section(SCORES, (_score_table(data, systems),)),
         *written_section(data),
         *measured.after_results,
-        Section("Learning curves", (findings.selected_steps(data), curves)),
+        Section(COSTS, (_cost_table(data),)),
+        Section("Selected weights", (findings.selected_steps(data),)),
         *measured.after_learning,
         report.subword_gap(data),
         Section("Continuations", (_examples(data),)),
-        *report.background(data),
-    ]
-    subtitle = f"{data.languages[0]} · {len(data.system_names)} systems · {count(len(data.references))} test lines"
-    return Document(data.title, subtitle, tuple(sections))
+        *report.background(data, BITS_RULE),
+    )
+    lead = report.first_screen(data, answer, curves_figure(data), _lost_notice(data))
+    return Document(data.title, report.subtitle(data, "test lines"), sections, lead=lead)
 
 
 def _lost_notice(data: ReportData) -> tuple[Notice, ...]:
@@ -178,7 +177,6 @@ def _lost_notice(data: ReportData) -> tuple[Notice, ...]:
 
 
 def _score_table(data: ReportData, systems: Mapping[str, MetricSummary]) -> Table:
-    against = f" Differences are from {data.baseline}. {P_NOTE}" if data.baseline else ""
     rows = list[list[str | Text]]()
     for name, system in systems.items():
         compared, seeds = system.comparison, " · ".join(fixed(bits, 3) for bits in system.by_seed.values())
@@ -193,9 +191,6 @@ def _score_table(data: ReportData, systems: Mapping[str, MetricSummary]) -> Tabl
         rows,
         "Bits per character of the test text (less is better)",
         "Each line by itself, its end included; lines that some system's model cannot take whole are left out.",
-        f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of lines, and over "
-        f"several seeds their variance by Student's t.{against}",
-        *findings.on_few_seeds(_compared_seeds(systems)),
     )
 
 

@@ -11,7 +11,14 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 
 from subgraft.evaluation.reporting.drawing import ResponsivePng
 from subgraft.evaluation.reporting.records import Command
-from subgraft.evaluation.reporting.table import Table, Text, escape_markdown, table_markdown, text_markdown
+from subgraft.evaluation.reporting.table import (
+    Table,
+    Text,
+    code_fence,
+    escape_markdown,
+    table_markdown,
+    text_markdown,
+)
 
 PLOTS = "plots"
 # The forms of a report: by what models do with the task's text.
@@ -25,6 +32,14 @@ class Paragraph:
 
     kind: ClassVar[str] = "paragraph"
     text: Text
+
+
+@dataclass(frozen=True)
+class Lead:
+    """The sentence that a page begins with."""
+
+    kind: ClassVar[str] = "lead"
+    text: str
 
 
 @dataclass(frozen=True)
@@ -92,7 +107,7 @@ class Commands:
     commands: tuple[Command, ...]
 
 
-Block = Paragraph | Bullets | Notice | Figure | Folded | Commands | Table
+Block = Paragraph | Lead | Bullets | Notice | Figure | Folded | Commands | Table
 
 
 @dataclass(frozen=True)
@@ -123,12 +138,18 @@ NOTHING_MEASURED = Measured()
 
 @dataclass(frozen=True)
 class Document:
-    """A title, a line below it, and sections. refresh: seconds after which a browser reloads the page."""
+    """A title, a line below it, and sections.
+
+    Attributes:
+        lead: What the first screen shows; the sections below it are folded in HTML, and printed open.
+        refresh: Seconds after which a browser reloads the page.
+    """
 
     title: str
     subtitle: str
     sections: tuple[Section, ...]
     refresh: int | None = None
+    lead: tuple[Block, ...] = ()
 
     @property
     def interactive(self) -> bool:
@@ -138,7 +159,8 @@ class Document:
     @property
     def figures(self) -> tuple[Figure, ...]:
         """All figures, in order."""
-        return tuple(block for section in self.sections for block in section.blocks if isinstance(block, Figure))
+        blocks = (*self.lead, *(block for section in self.sections for block in section.blocks))
+        return tuple(block for block in blocks if isinstance(block, Figure))
 
 
 def write_document(document: Document, out: Path) -> None:
@@ -167,6 +189,7 @@ def render_html(document: Document) -> str:
 def render_markdown(document: Document) -> str:
     """GitHub-flavoured Markdown; figures are expected as plots/NAME.png next to it."""
     parts = [f"# {escape_markdown(document.title)}", escape_markdown(document.subtitle)]
+    parts += map(_block_markdown, document.lead)
     for section in document.sections:
         parts.append(f"## {escape_markdown(section.title)}")
         parts += [_block_markdown(block) for block in section.blocks]
@@ -177,6 +200,8 @@ def _block_markdown(block: Block) -> str:
     match block:
         case Paragraph():
             return text_markdown(block.text)
+        case Lead():
+            return f"**{escape_markdown(block.text)}**"
         case Bullets():
             return "\n".join(f"- {text_markdown(item)}" for item in block.items)
         case Notice():
@@ -201,4 +226,5 @@ def _captioned_markdown(block: Table) -> str:
 
 def _commands_markdown(commands: Sequence[Command]) -> str:
     lines = [line for command in commands for line in (f"# {command.purpose}", command.line)]
-    return "\n".join(["```sh", *lines, "```"])
+    fence = code_fence("\n".join(lines), 3)
+    return "\n".join([f"{fence}sh", *lines, fence])

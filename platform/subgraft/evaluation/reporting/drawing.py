@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 Arguments = ParamSpec("Arguments")
 # The width of a plot for a narrow screen in inches, and its number of columns of small panels.
 _NARROW_WIDTH, _NARROW_COLUMNS = 4.2, 2
+_NARROW_NAME = 18  # characters of a line of a row's name
 _narrow: ContextVar[bool] = ContextVar("narrow", default=False)
 SMALL = 8.5  # points, of labels in a plot
 _STYLE: dict[Any, Any] = {
@@ -124,7 +126,10 @@ def bars(
 
 def name_rows(panel: Axes, names: Sequence[str]) -> None:
     """Names from top to bottom along the panel's left side."""
-    panel.set_yticks(range(len(names)), names)
+    # A long name would leave no space for the panel.
+    width = _NARROW_NAME if _narrow.get() else 2 * _NARROW_NAME
+    lines = (textwrap.wrap(name, width, max_lines=2, placeholder="…") for name in names)
+    panel.set_yticks(range(len(names)), ["\n".join(each) for each in lines])
     panel.set_ylim(len(names) - 0.5, -0.5)
     panel.tick_params(axis="y", length=0)
     panel.grid(axis="y", visible=False)

@@ -1,4 +1,4 @@
-"""The findings of a report in a few computed sentences, and remarks next to figures."""
+"""Notices that a report begins with, and remarks next to figures."""
 
 from __future__ import annotations
 
@@ -6,74 +6,24 @@ from collections.abc import Mapping, Sequence
 
 from subgraft.evaluation.metrics.significance import FEWEST_SEEDS, LEVEL, Claim, Comparison
 from subgraft.evaluation.reporting.copies import systems_that_copy
-from subgraft.evaluation.reporting.document import Block, Bullets, Notice
-from subgraft.evaluation.reporting.numbers import count, equals, fixed, interval, percent, signed
+from subgraft.evaluation.reporting.document import Notice
+from subgraft.evaluation.reporting.numbers import equals, fixed
 from subgraft.evaluation.reporting.records import ReportData, SystemResult
-from subgraft.evaluation.reporting.summary import SystemSummary, baseline_of, summarise
+from subgraft.evaluation.reporting.summary import summarise
 from subgraft.evaluation.reporting.table import Span, Table, Text, table, text
-from subgraft.evaluation.reporting.unknown_token_analysis import spelling_in_short, unknown_token_caption
+from subgraft.evaluation.reporting.unknown_token_analysis import unknown_token_caption
 
-# More systems than this are listed by group.
-MOST_LISTED = 8
 GENERATED_NOTICE = "Built-in generated corpus: it shows the machinery, not that a method wins."
-
-
-def in_short(data: ReportData) -> Block:
-    """The findings in a few sentences. No system is singled out for being best by chance."""
-    systems, gap = summarise(data), data.gap
-    ratio = gap.downstream_tokens_per_sentence / gap.upstream_tokens_per_sentence
-    items = [
-        text(
-            f"The upstream vocabulary lacks {percent(gap.unseen / max(1, gap.seen + gap.unseen))} of the downstream "
-            f"vocabulary's subwords. With the downstream one a target sentence takes "
-            f"{fixed(gap.downstream_tokens_per_sentence, 1)} tokens instead of "
-            f"{fixed(gap.upstream_tokens_per_sentence, 1)} (×{fixed(ratio)})."
-        )
-    ]
-    items += spelling_in_short(data)
-    baseline = baseline_of(systems, data)
-    if baseline is not None:
-        items.append(
-            text(
-                "The baseline of all comparisons is ",
-                Span(baseline.name, "strong"),
-                f": BLEU {fixed(baseline.metrics['BLEU'].mean)}, {_speed(baseline)}.",
-            )
-        )
-    compared = [system for system in systems if system.metrics["BLEU"].comparison]
-    items += [_difference(system) for system in compared] if len(compared) <= MOST_LISTED else _verdicts(compared)
-    return Bullets((*items, *map(text, (*on_few_seeds(compared_seeds(data)), *systems_that_copy(data)))))
-
-
-def _verdicts(systems: Sequence[SystemSummary]) -> list[Text]:
-    """Many systems grouped by the claim that their difference supports, in the order of the table."""
-    groups: dict[str, list[str]] = {}
-    for system in systems:
-        comparison = system.metrics["BLEU"].comparison
-        assert comparison is not None
-        groups.setdefault(group(comparison), []).append(f"{system.name} ({signed(comparison.difference)})")
-    return [
-        text(Span(f"BLEU {shared}", "strong"), f": {count(len(names))} of {len(systems)} systems, {', '.join(names)}.")
-        for shared, names in groups.items()
-    ]
-
-
-def _speed(system: SystemSummary) -> str:
-    return f"{fixed(system.sentences_per_second, 1)} sentences per second"
-
-
-def _difference(system: SystemSummary) -> Text:
-    comparison = system.metrics["BLEU"].comparison
-    assert comparison is not None
-    return text(
-        Span(system.name, "strong"),
-        f": BLEU {signed(comparison.difference)} {interval(comparison.interval)}, {verdict(comparison)}, "
-        f"{_speed(system)}.",
-    )
 
 
 def generated_notice(is_generated: bool) -> tuple[Notice, ...]:
     return (Notice(GENERATED_NOTICE),) if is_generated else ()
+
+
+def notices(data: ReportData) -> tuple[Notice, ...]:
+    """What its reader must know of all figures: invented text, models that are not finetuned, and copies."""
+    step_zero = (f"Step 0: {line[:1].lower()}{line[1:]}" for line in untrained(data))
+    return (*generated_notice(data.generated), *map(Notice, (*step_zero, *systems_that_copy(data))))
 
 
 # Remarks next to figures: the claim that a difference supports, and finetunings that changed nothing.
@@ -85,14 +35,11 @@ _VERDICTS: Mapping[Claim, str] = {
     Claim.OUTPUTS_DIFFER: "beyond the sampling error of the sentences, for one seed only",
     Claim.OUTPUTS_ALIKE: "within the sampling error of the sentences, for one seed only",
 }
-# Headings of groups of systems; {} is "higher" or "lower".
-_GROUPS: Mapping[Claim, str] = {
-    Claim.SIGNIFICANT: "significantly {}",
-    Claim.NOT_SIGNIFICANT: "not significantly different",
-    Claim.TOO_FEW_SEEDS: "{}, on too few seeds to call it significant",
-    Claim.OUTPUTS_DIFFER: "{} beyond the sampling error of the sentences, for one seed only",
-    Claim.OUTPUTS_ALIKE: "different only within the sampling error of the sentences, for one seed only",
-}
+
+
+def claim_in_words(comparison: Comparison) -> str:
+    """The claim that a difference supports."""
+    return _VERDICTS[comparison.claim()]
 
 
 def verdict(comparison: Comparison, level: float = LEVEL) -> str:
@@ -100,11 +47,6 @@ def verdict(comparison: Comparison, level: float = LEVEL) -> str:
     alone = comparison.p_alone
     corrected = "" if alone is None else f" with Holm's correction, p {equals(alone)} without, as the interval is"
     return f"{_VERDICTS[comparison.claim(level)]} (p {equals(comparison.p_value)}{corrected})"
-
-
-def group(comparison: Comparison) -> str:
-    """The heading of a system's group: systems whose differences support the same claim."""
-    return _GROUPS[comparison.claim()].format("higher" if comparison.difference > 0 else "lower")
 
 
 def compared_seeds(data: ReportData) -> dict[str, int]:
@@ -190,11 +132,6 @@ def selected_steps(data: ReportData) -> Table:
         rows.append([name, tuple(steps), " · ".join(map(str, sorted(last)))])
     headings = ["system", "step of the selected\nweights, by seed", "last step"]
     return table(headings, rows, "The weights behind the test scores")
-
-
-def untrained_notice(data: ReportData) -> tuple[Notice, ...]:
-    """A warning if weights of step 0 were selected."""
-    return tuple(Notice(f"Step 0: {line[:1].lower()}{line[1:]}") for line in untrained(data))
 
 
 def step_zero_mark(name: str, data: ReportData) -> Text:

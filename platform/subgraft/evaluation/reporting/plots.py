@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from subgraft.evaluation.metrics.scores import LOWER_IS_BETTER
 from subgraft.evaluation.reporting import drawing
+from subgraft.evaluation.reporting.document import Figure
 from subgraft.evaluation.reporting.numbers import duration
-from subgraft.evaluation.reporting.records import CurvePoint, ReportData, SystemResult
-from subgraft.evaluation.reporting.summary import SystemSummary
+from subgraft.evaluation.reporting.records import CurvePoint, ReportData
+from subgraft.evaluation.reporting.summary import MetricSummary, SystemSummary, mean_on_dev
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawn
 
 
 # Lines of a picture are 2 pixels wide: more digits show nothing.
@@ -24,6 +25,7 @@ _DIGITS = 4
 _BILL_COLOURS = {"upstream": "#d3d8df", "generator": "#8c9fb2", "finetuning": "#3f5468"}
 _CURVES_HEIGHT = 4.2  # inches
 _MIN_SPAN = 1.0  # of an axis of scores, in points
+MOST_SCORES = 9  # systems in the picture of scores, in addition to the baseline
 
 
 class Panel(NamedTuple):
@@ -32,16 +34,16 @@ class Panel(NamedTuple):
     Attributes:
         title: What is drawn.
         value: It at a point of a curve.
-        by_seconds: Whether it is drawn by seconds, those that made new embeddings included, and not by steps.
+        by: What it is drawn by: seconds include those that made new embeddings.
     """
 
     title: str
     value: Callable[[CurvePoint], float | None]
-    by_seconds: bool = False
+    by: Literal["steps", "characters", "seconds"] = "steps"
 
     @property
     def across(self) -> str:
-        return "seconds of training" if self.by_seconds else "finetuning step"
+        return {"steps": "finetuning step", "characters": "characters read", "seconds": "seconds of training"}[self.by]
 
 
 class DevScore(NamedTuple):
@@ -62,34 +64,31 @@ def dev_score(data: ReportData) -> DevScore:
 
 def system_looks(data: ReportData) -> dict[str, drawing.Look]:
     """How each system is drawn. If there are many, those with the best dev scores stand out."""
-    ranked = sorted(data.system_names, key=lambda name: -_best_on_dev(data, name))
-    return drawing.looks(
-        data.system_names, data.baseline, [name for name in ranked if name != data.baseline][: drawing.MOST_COLOURED]
-    )
+    return drawing.looks(data.system_names, data.baseline, shown(data, drawing.MOST_COLOURED))
 
 
-def _best_on_dev(data: ReportData, name: str) -> float:
-    """The mean over seeds of the best dev score; where there is none, minus the least bits per character."""
-    best, score = [], dev_score(data)
-    for result in data.results(name):
-        scores = [value for point in result.curve if (value := score.value(point)) is not None]
-        bits = [-point.dev_bits_per_character for point in result.curve if point.dev_bits_per_character is not None]
-        best.append(max(scores or bits, default=0.0))
-    return sum(best) / len(best)
+def shown(data: ReportData, most: int) -> list[str]:
+    """The systems with the best dev scores, and the baseline in addition, in their order."""
+    others = [name for name in data.system_names if name != data.baseline]
+    best = sorted(others, key=lambda name: -mean_on_dev(data, name))[:most]
+    return [name for name in data.system_names if name in best or name == data.baseline]
 
 
-def plot_learning_curves(data: ReportData) -> bytes:
+def curves_figure(data: ReportData) -> Figure:
     """Bits per character and a score on dev by finetuning step: a line for the mean, a band for the range of seeds.
 
-    Without a score bits are drawn by seconds too.
+    Without a score bits are drawn by characters and by seconds.
     """
-    return _plot_curves(data, _dev_curves(data))
+    caption = "On dev; lines are means over seeds, bands their range. Every system sees the same batches."
+    if len(data.system_names) - (data.baseline in data.system_names) > drawing.MOST_COLOURED:
+        caption += f" In colour, here and elsewhere, are the {drawing.MOST_COLOURED} systems that are best on dev."
+    return Figure("learning_curves", _plot_curves(data, dev_curves(data)), caption, learning_panels(data))
 
 
-def learning_curves(data: ReportData) -> Figure:
-    """The same as a figure."""
+def learning_curves(data: ReportData) -> Drawn:
+    """The same for a notebook."""
     with drawing.new_figure(10, _CURVES_HEIGHT) as figure:
-        _draw_panels(figure, data, _dev_curves(data))
+        _draw_panels(figure, data, dev_curves(data))
         return figure
 
 
@@ -98,7 +97,7 @@ def plot_drift(data: ReportData) -> bytes:
     return _plot_curves(data, [Panel("Drift of feed-forward weights", lambda point: point.drift)])
 
 
-def _dev_curves(data: ReportData) -> list[Panel]:
+def dev_curves(data: ReportData) -> list[Panel]:
     """The measured curves."""
     score = dev_score(data)
     bits = Panel("Bits per character on dev (low is good)", lambda point: point.dev_bits_per_character)
@@ -109,39 +108,55 @@ def _dev_curves(data: ReportData) -> list[Panel]:
     ]
     points = [point for system in data.systems for point in system.curve]
     measured = [panel for panel in panels if any(panel.value(point) is not None for point in points)]
-    return [bits, bits._replace(by_seconds=True)] if measured == [bits] else measured
+    if measured != [bits]:
+        return measured
+    return [bits._replace(by="characters") if data.characters_per_step else bits, bits._replace(by="seconds")]
 
 
+@drawing.for_narrow_screens
 def _plot_curves(data: ReportData, panels: Sequence[Panel]) -> bytes:
     with drawing.new_figure(10, _CURVES_HEIGHT) as figure:
         _draw_panels(figure, data, panels)
         return drawing.png(figure)
 
 
-def _draw_panels(figure: Figure, data: ReportData, panels: Sequence[Panel]) -> None:
-    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+def _draw_panels(figure: Drawn, data: ReportData, panels: Sequence[Panel]) -> None:
+    for axes, panel in zip(drawing.side_by_side(figure, len(panels)), panels, strict=True):
         _draw_curves(axes, data, panel)
         axes.set(title=panel.title, xlabel=panel.across)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.locator_params(axis="x", nbins=5)
+
+
+def scores_figure(
+    data: ReportData, scores: Mapping[str, Mapping[str, MetricSummary]], lower_is_better: Collection[str] = ()
+) -> Figure:
+    """Mean test scores with 95 % intervals by metric and system, every seed as a dot, the baseline's mean as a line."""
+    names = shown(data, MOST_SCORES)
+    caption = "On the test set: dots are means over seeds, bars their 95 % intervals, small dots single seeds"
+    caption += f", the dotted line {data.baseline}." if data.baseline else "."
+    if len(names) < len(data.system_names):
+        caption += f" Of {len(data.system_names)} systems these are best on dev; the tables below have all."
+    titles = {metric: f"{metric} (low is good)" if metric in lower_is_better else metric for metric in scores}
+    return Figure("scores", plot_scores(data, {titles[metric]: scores[metric] for metric in scores}, names), caption)
 
 
 @drawing.for_narrow_screens
-def plot_scores(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
-    """Mean test scores with 95 % intervals, every seed as a dot, the baseline's mean as a line."""
+def plot_scores(data: ReportData, scores: Mapping[str, Mapping[str, MetricSummary]], names: Sequence[str]) -> bytes:
+    """A panel for each metric, by title, with a row for each of the named systems."""
     looks = system_looks(data)
-    with drawing.new_figure(10, 1.3 + 0.36 * len(systems)) as figure:
-        panels = drawing.side_by_side(figure, len(data.metrics), sharey=True)
-        names = [system.name for system in systems]
-        for panel, metric in zip(panels, data.metrics, strict=True):
-            for row, system in enumerate(systems):
-                summary, colour = system.metrics[metric], looks[system.name].colour
+    with drawing.new_figure(10, 1.1 + 0.3 * len(names)) as figure:
+        panels = drawing.side_by_side(figure, len(scores), sharey=True)
+        for panel, (title, by_system) in zip(panels, scores.items(), strict=True):
+            for row, name in enumerate(names):
+                summary, colour = by_system[name], looks[name].colour
                 panel.hlines(row, summary.interval.low, summary.interval.high, color=colour, linewidth=2.2)
                 panel.plot(summary.mean, row, "o", color=colour, markersize=7)
                 seeds = list(summary.by_seed.values())
                 panel.plot(seeds, [row + 0.24] * len(seeds), "o", color=colour, markersize=3.2, alpha=0.75)
-                if system.name == data.baseline:
+                if name == data.baseline:
                     panel.axvline(summary.mean, color=colour, linewidth=1, linestyle=":")
-            better = " (low is good)" if metric in LOWER_IS_BETTER else ""
-            panel.set(title=f"{metric}{better}")
+            panel.set(title=title)
             readable_scores(panel)
             panel.locator_params(axis="x", nbins=4)
             drawing.name_rows(panel, names)
@@ -203,7 +218,7 @@ def _draw_curves(axes: Axes, data: ReportData, panel: Panel) -> None:
     """Systems that stand out lie above the others and have their names at their ends."""
     ends: list[drawing.Label] = []
     for name, look in system_looks(data).items():
-        curve = curve_of(data.results(name), panel)
+        curve = curve_of(data, name, panel)
         if not curve:
             continue
         steps, means, lows, highs = zip(*curve, strict=True)
@@ -216,23 +231,24 @@ def _draw_curves(axes: Axes, data: ReportData, panel: Panel) -> None:
     drawing.label_ends(axes, ends, 0.75 * _CURVES_HEIGHT)
 
 
-def curve_of(results: Sequence[SystemResult], panel: Panel) -> list[tuple[float, float, float, float]]:
-    """Step or seconds, mean, least and greatest over seeds, at every step that all seeds were evaluated at."""
+def curve_of(data: ReportData, name: str, panel: Panel) -> list[tuple[float, float, float, float]]:
+    """Steps, characters or seconds, mean, least and greatest over seeds, where all seeds were evaluated."""
+    results, step_size = data.results(name), (data.characters_per_step or 1) if panel.by == "characters" else 1
     by_step: dict[int, list[tuple[float, float]]] = {}
     for result in results:
         for point in result.curve:
             if (y := panel.value(point)) is not None:
-                x = result.cost.generator + point.seconds if panel.by_seconds else point.step
-                by_step.setdefault(point.step, []).append((x, y))
-    complete = [zip(*points, strict=True) for _, points in sorted(by_step.items()) if len(points) == len(results)]
+                by_step.setdefault(point.step, []).append((result.cost.generator + point.seconds, y))
+    complete = {step: zip(*points, strict=True) for step, points in by_step.items() if len(points) == len(results)}
     return [
-        (sum(xs) / len(xs) if panel.by_seconds else xs[0], sum(ys) / len(ys), min(ys), max(ys)) for xs, ys in complete
+        (fmean(seconds) if panel.by == "seconds" else step * step_size, fmean(ys), min(ys), max(ys))
+        for step, (seconds, ys) in sorted(complete.items())
     ]
 
 
 def learning_panels(data: ReportData) -> tuple[dict[str, object], ...]:
-    """The data of `plot_learning_curves`, as JSON. points: step or seconds, mean over seeds, least, greatest."""
-    panels = ((panel, _series(data, panel)) for panel in _dev_curves(data))
+    """The data of the learning curves, as JSON. points: steps, characters or seconds, mean, least, greatest."""
+    panels = ((panel, _series(data, panel)) for panel in dev_curves(data))
     return tuple(
         {"title": panel.title, "across": panel.across, "series": series}
         for panel, series in panels
@@ -246,9 +262,7 @@ def _series(data: ReportData, panel: Panel) -> list[dict[str, object]]:
             "name": name,
             "colour": look.colour,
             "strong": look.stands_out,
-            "points": [
-                (round(x, 1), *(round(y, _DIGITS) for y in ys)) for x, *ys in curve_of(data.results(name), panel)
-            ],
+            "points": [(round(x, 1), *(round(y, _DIGITS) for y in ys)) for x, *ys in curve_of(data, name, panel)],
         }
         for name, look in system_looks(data).items()
     ]

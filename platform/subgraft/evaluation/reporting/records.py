@@ -43,6 +43,20 @@ class CurvePoint:
 
 
 @dataclass(frozen=True)
+class SelectedScore:
+    """The dev score of the selected weights, by which systems are compared before the test set is."""
+
+    name: str
+    value: float
+    lower_is_better: bool = False
+
+    @property
+    def signed(self) -> float:
+        """The value, negated if lower is better, so that a higher value is always better."""
+        return -self.value if self.lower_is_better else self.value
+
+
+@dataclass(frozen=True)
 class Cost:
     """Seconds spent to make one model of a system, by purpose.
 
@@ -74,6 +88,7 @@ class SystemResult:
     scores: by metric name ("BLEU", "TER"), see `metrics.scores.corpus_scores`.
     statistics: by metric name, see `metrics.sentence_statistics` [sentences, counts]; taking them takes long.
     curve: dev evaluations by rising step.  selected_step: the step of the selected weights, from which all figures are.
+    dev: their dev score.
     on_several_tasks: whether the weights of step 0 were trained on the task already, together with others.
     tokens_per_sentence: mean target length of the test references in the system's vocabulary, end of sentence included.
     characters_per_token: mean length of those tokens, the end of sentence left out.
@@ -99,6 +114,7 @@ class SystemResult:
     statistics: Mapping[str, FloatArray] = field(compare=False, repr=False)
     curve: tuple[CurvePoint, ...]
     selected_step: int
+    dev: SelectedScore
     tokens_per_sentence: float
     characters_per_token: float
     sentences_per_second: float
@@ -262,6 +278,8 @@ class ReportData:
     text: monolingual text in addition to the task's pairs, by side.
     prompts: what models that continue text were prompted with, in words.
     unit: the segments that are scored and resampled, in words.
+    characters_per_step: how many characters an update of the finetuning reads; None where its batches are of tokens.
+    command: the command that made it; empty if Python did.
     """
 
     title: str
@@ -285,6 +303,8 @@ class ReportData:
     text: tuple[TextFacts, ...] = ()
     prompts: str = ""
     unit: str = "sentences"
+    characters_per_step: int | None = None
+    command: str = ""
 
     @property
     def generated(self) -> bool:

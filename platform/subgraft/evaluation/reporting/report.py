@@ -1,35 +1,44 @@
-"""The report of a comparison: the order of its sections, and those on data, vocabularies, time and settings."""
+"""The report of a comparison: its first screen, the order of its sections, and those on data, time and settings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
+from subgraft.config.corpora import UNDETERMINED
 from subgraft.data.text.held_out import NEAR_COPY_SHARE, NGRAM
+from subgraft.evaluation.metrics.significance import FEWEST_SEEDS
 from subgraft.evaluation.reporting import document, findings, sweeps
+from subgraft.evaluation.reporting.answer import SCORES_RULE, Answer, answer_by_scores
 from subgraft.evaluation.reporting.examples import translations
 from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed, percent
-from subgraft.evaluation.reporting.plots import plot_stage_seconds
-from subgraft.evaluation.reporting.records import ReportData, TransferSummary
-from subgraft.evaluation.reporting.results import learning, results
+from subgraft.evaluation.reporting.plots import plot_stage_seconds, scores_figure
+from subgraft.evaluation.reporting.records import Command, ReportData, TransferSummary
+from subgraft.evaluation.reporting.results import MAIN_METRICS, P_NOTE, learning, results
+from subgraft.evaluation.reporting.summary import MetricSummary, summarise
 from subgraft.evaluation.reporting.table import Span, Table, Text, table, text
-from subgraft.evaluation.reporting.unknown_token_analysis import lost_in_words, spelling_table
+from subgraft.evaluation.reporting.unknown_token_analysis import lost_in_words, spelling_in_short, spelling_table
 
 
-def write_report(data: ReportData, out: Path, measured: document.Measured = document.NOTHING_MEASURED) -> None:
-    """Write report.html (self-contained), report.md and its plots/*.png into the existing directory `out`.
+def main_scores(data: ReportData) -> dict[str, dict[str, MetricSummary]]:
+    """The main metrics by system."""
+    return {str(name): {system.name: system.metrics[name] for system in summarise(data)} for name in MAIN_METRICS}
+
+
+def translation_answer(data: ReportData) -> Answer:
+    """Which system to take, by the main metrics."""
+    return answer_by_scores(data, main_scores(data), "a target sentence")
+
+
+def build_document(
+    data: ReportData, answer: Answer, measured: document.Measured = document.NOTHING_MEASURED
+) -> document.Document:
+    """The whole report, in the order in which it is read.
 
     Raises:
         UserError: there are no results, or a system has not one output per reference.
     """
-    document.write_document(build_document(data, measured), out)
-
-
-def build_document(data: ReportData, measured: document.Measured = document.NOTHING_MEASURED) -> document.Document:
-    """The whole report, in the order in which it is read."""
     sections = (
-        document.Section("In short", (*findings.generated_notice(data.generated), findings.in_short(data))),
-        results(data),
+        *results(data),
         *measured.after_results,
         *sweeps.quality_and_speed(data),
         *sweeps.sweeps(data),
@@ -37,20 +46,62 @@ def build_document(data: ReportData, measured: document.Measured = document.NOTH
         *measured.after_learning,
         subword_gap(data),
         translations(data),
-        *background(data),
+        *background(data, SCORES_RULE),
     )
-    seeds = len(data.seeds)
-    subtitle = (
-        f"{data.languages[0]} → {data.languages[1]} · {len(data.system_names)} systems · "
-        f"{seeds} seed{'s' * (seeds > 1)} · {count(len(data.references))} test {data.unit}"
-    )
-    return document.Document(data.title, subtitle, sections)
+    remarks = spelling_in_short(data)
+    lead = first_screen(data, answer, scores_figure(data, main_scores(data)), remarks=remarks)
+    return document.Document(data.title, subtitle(data, f"test {data.unit}"), sections, lead=lead)
 
 
-def background(data: ReportData) -> list[document.Section]:
-    """The last sections: set-up, time, commands, settings."""
-    commands = [document.Section("Look further", (document.Commands(data.commands),))] if data.commands else []
-    return [_setup(data), _time_spent(data), *commands, _reproduction(data)]
+def subtitle(data: ReportData, tested: str) -> str:
+    """The languages, and how much was compared."""
+    known = [language for language in dict.fromkeys(data.languages) if language != UNDETERMINED]
+    pair = "".join([" → ".join(known), " · " * bool(known)])
+    systems, seeds = len(data.system_names), len(data.seeds)
+    return (
+        f"{pair}{systems} system{'s' * (systems > 1)} · {seeds} seed{'s' * (seeds > 1)} · "
+        f"{count(len(data.references))} {tested}"
+    )
+
+
+def first_screen(
+    data: ReportData,
+    answer: Answer,
+    picture: document.Figure,
+    notices: Sequence[document.Notice] = (),
+    remarks: Sequence[Text] = (),
+) -> tuple[document.Block, ...]:
+    """The answer with its remarks, one picture, and the command that made the report."""
+    bullets = (*map(text, answer.remarks), *remarks)
+    return (
+        document.Lead(answer.sentence),
+        *findings.notices(data),
+        *notices,
+        *([document.Bullets(bullets)] if bullets else []),
+        picture,
+        *([document.Commands((Command("made by", data.command),))] if data.command else []),
+    )
+
+
+def background(data: ReportData, rule: str) -> list[document.Section]:
+    """The last sections: method, data, time, commands, settings. rule: that of the answer."""
+    further = [document.Section("Commands to go on with", (document.Commands(data.commands),))] if data.commands else []
+    return [_method(data, rule), _setup(data), _time_spent(data), *further, _reproduction(data)]
+
+
+def _method(data: ReportData, rule: str) -> document.Section:
+    """How the answer, the intervals and the p-values are made."""
+    seeds = f"Seeds: {', '.join(map(str, data.seeds))}."
+    if len(data.seeds) > 1:
+        seeds += " Figures without a seed are means over them. All seeds of a system share one upstream model."
+    resampled = (
+        f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of test "
+        f"{data.unit}; over several seeds their variance by Student's t is added."
+    )
+    against = [f"Differences are from {data.baseline}. {P_NOTE}"] if data.baseline else ["There is no baseline."]
+    claims = f"A difference is called significant from {FEWEST_SEEDS} seeds on alone."
+    items = (f"Model: {data.model}.", rule, seeds, resampled, *against, claims)
+    return document.Section("Method: answer, intervals and p-values", (document.Bullets(tuple(map(text, items))),))
 
 
 _NEAR_COPIES = (
@@ -60,15 +111,10 @@ _NEAR_COPIES = (
 
 
 def _setup(data: ReportData) -> document.Section:
-    """Corpora, vocabularies, the model, and how each system got its vocabulary."""
-    blocks: list[document.Block] = [
-        document.Paragraph(text(f"Model: {data.model}.")),
-        _corpus_table(data),
-        *_text_table(data),
-    ]
-    blocks.append(_vocabulary_table(data))
+    """Corpora, vocabularies, and how each system got its vocabulary."""
     transfers = _transfer_table(data)
-    return document.Section("Set-up", (*blocks, *([transfers] if transfers else [])))
+    blocks = (_corpus_table(data), *_text_table(data), _vocabulary_table(data), *([transfers] if transfers else []))
+    return document.Section("Corpora, vocabularies and initialisers", blocks)
 
 
 def _corpus_table(data: ReportData) -> Table:
@@ -162,7 +208,7 @@ def subword_gap(data: ReportData) -> document.Section:
     examples = [_segmentations(data)] if gap.examples else []
     lost = map(document.Notice, lost_in_words(data))
     paragraph = document.Paragraph(text(summary))
-    return document.Section("The subword gap", (*lost, paragraph, lengths, *spelling_table(data), *examples))
+    return document.Section("Subword gap", (*lost, paragraph, lengths, *spelling_table(data), *examples))
 
 
 def _segmentations(data: ReportData) -> Table:
@@ -194,7 +240,7 @@ def _time_spent(data: ReportData) -> document.Section:
     blocks: list[document.Block] = [table(["stage", "steps", "time"], rows, "", note)]
     if totals:
         blocks.append(document.Figure("stages", plot_stage_seconds(totals), "Total time per stage."))
-    return document.Section("Time spent", tuple(blocks))
+    return document.Section("Time by stage", tuple(blocks))
 
 
 def _reproduction(data: ReportData) -> document.Section:
@@ -202,7 +248,7 @@ def _reproduction(data: ReportData) -> document.Section:
     provenance = data.provenance
     facts = {"git commit": provenance.git_commit or "none", "device": provenance.device, **provenance.versions}
     return document.Section(
-        "To do it again",
+        "Provenance: commit, device, versions and all settings",
         (
             _two_columns("", facts),
             document.Folded(f"All {len(provenance.settings)} settings", _two_columns("setting", provenance.settings)),

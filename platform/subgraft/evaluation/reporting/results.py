@@ -13,7 +13,6 @@ from subgraft.evaluation.metrics.significance import Comparison
 from subgraft.evaluation.reporting import findings
 from subgraft.evaluation.reporting.copies import copying_notes
 from subgraft.evaluation.reporting.document import Figure, MainColumn, Section
-from subgraft.evaluation.reporting.drawing import MOST_COLOURED
 from subgraft.evaluation.reporting.numbers import (
     MISSING,
     count,
@@ -25,13 +24,7 @@ from subgraft.evaluation.reporting.numbers import (
     probability,
     signed,
 )
-from subgraft.evaluation.reporting.plots import (
-    dev_score,
-    learning_panels,
-    plot_costs,
-    plot_learning_curves,
-    plot_scores,
-)
+from subgraft.evaluation.reporting.plots import curves_figure, plot_costs
 from subgraft.evaluation.reporting.records import ReportData, SystemResult
 from subgraft.evaluation.reporting.summary import (
     MetricSummary,
@@ -45,6 +38,10 @@ from subgraft.evaluation.reporting.table import MainTable, Span, Table, Text, ta
 
 # The scores in a comparison's main table; the others have a table of their own.
 MAIN_METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")
+# Sections of every report.
+SCORES = "Scores by seed, with intervals and p-values"
+COSTS = "Length, speed and cost"
+LEARNING_CURVES = "Learning curves"
 # The criterion by which a finetuning selected its weights, in words.
 _SELECTION_CRITERIA: Mapping[SelectName, str] = {
     "bleu": "with the best dev BLEU",
@@ -54,31 +51,18 @@ _SELECTION_CRITERIA: Mapping[SelectName, str] = {
 }
 
 
-def results(data: ReportData) -> Section:
+def results(data: ReportData) -> tuple[Section, ...]:
     """Scores with intervals, differences from the baseline, and what each system costs."""
     systems = summarise(data)
-    caption = (
-        "Test scores: dots are means over seeds, bars their 95 % intervals, small dots single seeds, the dotted line "
-        "the baseline. Of TER lower is better, of the others higher."
-    )
     costs = f"Speed of generation (batches of {data.speed_batch_size}) and seconds billed for one model of each system."
-    return Section(
-        "Results",
-        (
-            *findings.untrained_notice(data),
-            _score_table(data, systems),
-            *_spelled_scores(data),
-            _other_scores(data, systems),
-            Figure("scores", plot_scores(data, systems), caption),
-            _cost_table(data, systems),
-            Figure("costs", plot_costs(data, systems), costs),
-        ),
-    )
+    scores = (_score_table(data, systems), *_spelled_scores(data), _other_scores(data, systems))
+    figure = Figure("costs", plot_costs(data, systems), costs)
+    return Section(SCORES, scores), Section(COSTS, (_cost_table(data, systems), figure))
 
 
 def _score_table(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
     headings = [heading for metric in MAIN_METRICS for heading in (f"{metric}\nby seed", *_headings(metric))]
-    notes = (*_score_notes(data), *_signatures(data, MAIN_METRICS))
+    notes = _signatures(data, MAIN_METRICS)
     rows = [
         [_name_cell(system, data), *(cell for metric in MAIN_METRICS for cell in score_cells(system.metrics[metric]))]
         for system in systems
@@ -149,22 +133,6 @@ def p_cell(comparison: Comparison) -> str | Text:
     """The p-value; if it is corrected, also the one without a correction below it."""
     p_value, alone = probability(comparison.p_value), comparison.p_alone
     return p_value if alone is None else text(p_value, "\n", Span(probability(alone), "faint"))
-
-
-def _score_notes(data: ReportData) -> list[str | Text]:
-    seeds = ", ".join(map(str, data.seeds))
-    against = (
-        f" Differences are from {data.baseline}, for each metric. {P_NOTE}"
-        if data.baseline
-        else " There is no baseline, so there are no differences."
-    )
-    seed_note = ", with the variance between seeds by Student's t" if len(data.seeds) > 1 else ""
-    return [
-        f"Seeds: {seeds}. {count(len(data.references))} test {data.unit}.",
-        f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of {data.unit}"
-        f"{seed_note}.{against}",
-        *findings.on_few_seeds(findings.compared_seeds(data)),
-    ]
 
 
 def _signatures(data: ReportData, metrics: Sequence[str]) -> list[Text]:
@@ -268,12 +236,7 @@ def _name_cell(system: SystemSummary, data: ReportData) -> Text:
 
 def learning(data: ReportData) -> Section:
     """Dev curves during finetuning."""
-    caption = "Lines are means over seeds, bands their range. Every system sees the same batches."
-    if len(data.system_names) - (data.baseline in data.system_names) > MOST_COLOURED:
-        best = f"the {MOST_COLOURED} systems with the best dev {dev_score(data).name}"
-        caption += f" In colour, here and elsewhere, are {best}; others are grey."
-    curves = Figure("learning_curves", plot_learning_curves(data), caption, learning_panels(data))
-    return Section("Learning curves", (findings.selected_steps(data), curves))
+    return Section(LEARNING_CURVES, (findings.selected_steps(data), curves_figure(data)))
 
 
 def terminal_table(data: ReportData, columns: Sequence[MainColumn] = ()) -> MainTable:

@@ -74,6 +74,11 @@ def baseline_of(systems: Sequence[SystemSummary], data: ReportData) -> SystemSum
     return next((system for system in systems if system.name == data.baseline), None)
 
 
+def mean_on_dev(data: ReportData, name: str) -> float:
+    """The mean dev score of a system's selected weights; a higher one is better."""
+    return fmean(result.dev.signed for result in data.results(name))
+
+
 @lru_cache(maxsize=4)
 def summarise(data: ReportData) -> tuple[SystemSummary, ...]:
     """One summary per system, in order; computed once per `ReportData` object.

@@ -121,12 +121,16 @@ def text_markdown(content: Text) -> str:
 
 def _span_markdown(span: Span) -> str:
     if span.style == "code":
-        # The fence of a code span must be longer than any run of backticks inside.
-        fence = "`" * (1 + max(map(len, re.findall("`+", span.text)), default=0))
+        fence = code_fence(span.text)
         space = " " if span.text[:1] == "`" or span.text[-1:] == "`" else ""
         return f"{fence}{space}{span.text}{space}{fence}"
     escaped = escape_markdown(span.text)
     return f"**{escaped}**" if span.style in ("strong", "mark", "warning") and escaped.strip() else escaped
+
+
+def code_fence(code: str, least: int = 1) -> str:
+    """Backticks around code: more than any run of them inside."""
+    return "`" * max(least, 1 + max(map(len, re.findall("`+", code)), default=0))
 
 
 def escape_markdown(plain: str) -> str:
@@ -139,18 +143,24 @@ FILE = "table.json"
 
 @dataclass(frozen=True)
 class MainTable:
-    """headings: of the first column, which names systems, and of the columns of figures.  rows: their cells."""
+    """A table for a terminal.
+
+    headings: of the first column, which names systems, and of the columns of figures.  rows: their cells.
+    answer: of the comparison, in words.
+    """
 
     title: str
     caption: str
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    answer: str = ""
 
     @classmethod
     def read(cls, report: Path) -> MainTable:
         """From the directory of a finished report."""
         stored = json.loads((report / FILE).read_text(encoding="utf-8"))
-        return cls(stored["title"], stored["caption"], tuple(stored["headings"]), tuple(map(tuple, stored["rows"])))
+        rows = tuple(map(tuple, stored["rows"]))
+        return cls(stored["title"], stored["caption"], tuple(stored["headings"]), rows, stored.get("answer", ""))
 
     def write(self, report: Path) -> None:
         (report / FILE).write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

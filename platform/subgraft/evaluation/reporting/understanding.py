@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import lru_cache
 from statistics import fmean
 
 import numpy as np
@@ -15,22 +15,20 @@ from subgraft.base.errors import UserError
 from subgraft.evaluation.metrics.labelled import label_metric
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.evaluation.reporting import drawing, findings, report
-from subgraft.evaluation.reporting.document import (
-    NOTHING_MEASURED,
-    Block,
-    Document,
-    Figure,
-    Measured,
-    Section,
-    write_document,
-)
-from subgraft.evaluation.reporting.numbers import (
-    count,
-    fixed,
-)
-from subgraft.evaluation.reporting.plots import learning_panels, plot_learning_curves
+from subgraft.evaluation.reporting.answer import SCORES_RULE, Answer, answer_by_scores
+from subgraft.evaluation.reporting.document import NOTHING_MEASURED, Block, Document, Figure, Measured, Section
+from subgraft.evaluation.reporting.numbers import count, fixed
+from subgraft.evaluation.reporting.plots import curves_figure, scores_figure
 from subgraft.evaluation.reporting.records import ReportData, SystemResult
-from subgraft.evaluation.reporting.results import P_NOTE, against_cells, model_cost_cells, score_cells, score_headings
+from subgraft.evaluation.reporting.results import (
+    COSTS,
+    LEARNING_CURVES,
+    SCORES,
+    against_cells,
+    model_cost_cells,
+    score_cells,
+    score_headings,
+)
 from subgraft.evaluation.reporting.summary import MetricSummary, summarise_scores
 from subgraft.evaluation.reporting.table import MainTable, Span, Table, Text, table, text
 
@@ -54,28 +52,33 @@ class Labelled:
     confidence: FloatArray | None = field(default=None, compare=False, repr=False)
 
 
-def write_labelled_report(data: ReportData, out: Path, measured: Measured = NOTHING_MEASURED) -> None:
-    """Write report.html, report.md and plots/*.png into the existing directory `out`."""
-    write_document(build_labelled_document(data, measured), out)
+def labelled_answer(data: ReportData) -> Answer:
+    """Which system to take, by the main metric."""
+    main = metric_names(data)[0]
+    return answer_by_scores(data, {main: summarise_metric(data, main)}, "an example", _lower_is_better([main]))
 
 
-def build_labelled_document(data: ReportData, measured: Measured = NOTHING_MEASURED) -> Document:
+def build_labelled_document(data: ReportData, answer: Answer, measured: Measured = NOTHING_MEASURED) -> Document:
     """The whole report, in the order in which it is read."""
-    caption = "Lines are means over seeds, bands their range. Every system sees the same batches."
-    curves = Figure("learning_curves", plot_learning_curves(data), caption, learning_panels(data))
-    notices = (*findings.generated_notice(data.generated), *findings.untrained_notice(data))
-    sections = [
-        Section("Results", (*notices, *_score_tables(data), _cost_table(data))),
+    sections = (
+        Section(SCORES, tuple(_score_tables(data))),
         *measured.after_results,
-        Section("Learning curves", (findings.selected_steps(data), curves)),
+        Section(COSTS, (_cost_table(data),)),
+        Section(LEARNING_CURVES, (findings.selected_steps(data), curves_figure(data))),
         *measured.after_learning,
         *_confusion(data),
         Section("Errors", (_errors(data),)),
         report.subword_gap(data),
-        *report.background(data),
-    ]
-    subtitle = f"{data.languages[0]} · {len(data.system_names)} systems · {count(len(data.references))} test examples"
-    return Document(data.title, subtitle, tuple(sections))
+        *report.background(data, SCORES_RULE),
+    )
+    names = metric_names(data)[:2]
+    picture = scores_figure(data, {name: summarise_metric(data, name) for name in names}, _lower_is_better(names))
+    lead = report.first_screen(data, answer, picture)
+    return Document(data.title, report.subtitle(data, "test examples"), sections, lead=lead)
+
+
+def _lower_is_better(names: Sequence[str]) -> set[str]:
+    return {name for name in names if label_metric(name).lower_is_better}
 
 
 def labelled_table(data: ReportData) -> MainTable:
@@ -110,6 +113,7 @@ def metric_names(data: ReportData) -> list[str]:
     return [name for name in data.systems[0].scores if all(name in system.scores for system in data.systems)]
 
 
+@lru_cache(maxsize=16)
 def summarise_metric(data: ReportData, name: str) -> dict[str, MetricSummary]:
     """A metric of every system, by the system's name."""
     statistics = {(system.name, system.seed): system.statistics[name] for system in data.systems}
@@ -131,14 +135,7 @@ def _cost_cells(results: Sequence[SystemResult]) -> list[str]:
 
 def _score_tables(data: ReportData) -> list[Table]:
     main, *others = metric_names(data)
-    against = f" Differences are from {data.baseline}. {P_NOTE}" if data.baseline else ""
-    summary = summarise_metric(data, main)
-    notes: tuple[str | Text, ...] = (
-        f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of test examples, "
-        f"and over several seeds their variance by Student's t.{against}",
-        *findings.on_few_seeds({name: system_summary.compared_seeds for name, system_summary in summary.items()}),
-        *_signatures(data, [main]),
-    )
+    summary, notes = summarise_metric(data, main), _signatures(data, [main])
     rows = [[name, *score_cells(system_summary)] for name, system_summary in summary.items()]
     tables = [table(["system", f"{main}\nby seed", *_headings(data, main)], rows, "Scores on the test set", *notes)]
     if others:

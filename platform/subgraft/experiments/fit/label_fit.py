@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar
 
 from subgraft.base.errors import ArgumentError
 from subgraft.config.corpora import UNDETERMINED, Languages
@@ -18,13 +18,8 @@ from subgraft.experiments.fit.labelled_split import LabelledSplit, split_labelle
 from subgraft.experiments.fit.outcome import Outcome
 from subgraft.experiments.fit.session import FitRequest, FitSession, PreparedFit, machine
 from subgraft.experiments.fit.tokenization_report import measure_lines
-from subgraft.experiments.model_selection import Finetuned
-from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.session import Session
 from subgraft.modeling.heads import require_head_class
 from subgraft.modeling.tokenizers import checkpoint_languages
-from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.compute.report import collect
 from subgraft.subwords.vocabulary.learn import kind_like
 from subgraft.training.understanding.registry import TASK_CLASSES
 
@@ -73,17 +68,7 @@ class LabelConfiguration(Configuration):
 
 @dataclass(frozen=True)
 class LabelOutcome(Outcome):
-    """The report's data, the advice by the task's main metric, and the advised system's best seed on dev."""
-
-    @classmethod
-    def read(cls, pipeline: Pipeline, store: Store) -> Self:
-        report = pipeline.report
-        data = collect(report.stage, {role: store.path(step) for role, step in report.inputs.items()})
-        main = metric_names(data)[0]
-        by_system = summarise_metric(data, main)
-        tokens = {name: fmean(result.tokens_per_sentence for result in data.results(name)) for name in by_system}
-        finetuned = [Finetuned.read(steps, store) for steps in pipeline.systems]
-        return cls._of(data, finetuned, tokens, lambda name: {main: by_system[name].comparison}, "an example")
+    """That of a model with a head for labels."""
 
     def table(self) -> Table:
         return labelled_table(self.data).rich()
@@ -108,6 +93,7 @@ class LabelFit(FitSession):
     segment = "a text"
     outputs = "predictions"
     files = "labels"
+    outcome: ClassVar[type[Outcome]] = LabelOutcome
     _examples: LabelledSplit
 
     def _task_languages(self, request: FitRequest) -> Languages:
@@ -124,9 +110,6 @@ class LabelFit(FitSession):
     @property
     def _task(self) -> TaskName:
         return self._examples.task
-
-    def _outcome(self, session: Session) -> Outcome:
-        return LabelOutcome.read(session.pipeline, session.store)
 
     def _prepare(self) -> PreparedFit:
         request, examples = self._request, self._examples

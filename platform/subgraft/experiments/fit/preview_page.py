@@ -6,12 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from subgraft.config.settings_base import MAX_LOST_LINES
+from subgraft.evaluation.reporting.answer import WORTH_SAVING
 from subgraft.evaluation.reporting.drawing import looks, new_figure, png
 from subgraft.experiments.fit.priors import OLD, PRIORS, advice, recommend
 from subgraft.experiments.fit.sentence_cost import SentenceCost
 from subgraft.experiments.fit.vocabulary_preview import (
     EXAMPLES,
-    WORTH_SAVING,
     WORTH_SPELLING,
     Option,
     VocabularyPreview,

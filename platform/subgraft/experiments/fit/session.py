@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from subgraft.base.errors import ArgumentError
 from subgraft.base.files import file_digest, require_file
@@ -84,6 +84,7 @@ class FitSession(ABC):
     segment = "a target sentence"
     outputs = "translations"
     files = "pairs"
+    outcome: ClassVar[type[Outcome]] = Outcome
     verb = ""  # what the command that uses the model does, if not what it is called
 
     def __init__(self, request: FitRequest, console: Terminal) -> None:
@@ -115,10 +116,6 @@ class FitSession(ABC):
     @abstractmethod
     def _prepare(self) -> PreparedFit:
         """Read, measure and split the files, and claim the folder: the experiment, and its measurements."""
-
-    @abstractmethod
-    def _outcome(self, session: Session) -> Outcome:
-        """The outcome of the finished experiment."""
 
     @property
     def _task(self) -> TaskName:
@@ -193,15 +190,13 @@ class FitSession(ABC):
 
     def _finish(self, session: Session) -> Outcome:
         """Show the table and the advice, and copy the advised model and the report to the folder."""
-        outcome, folder = self._outcome(session), self._folder
+        outcome, folder = self.outcome.read(session.pipeline, session.store), self._folder
         if outcome.advised is not None:
             folder.copy(session.store.path(outcome.advised.steps.finetune), MODEL)
         folder.copy(session.report_directory(), REPORT)
         self._heading("Result")
-        for remark in outcome.untrained:
-            self._say(remark)
         self._console.print(outcome.table())
-        self._say(outcome.advice.sentence)
+        self._say(str(outcome.answer))
         uses = [
             use_of(str(folder.model), pair.name, predicts=self._task in LABELLED_TASKS, file=True)
             for pair in self._request.directions or (self._languages,)
@@ -238,9 +233,6 @@ class Fit(FitSession):
         languages = request.model.languages(request.languages)
         self._new_languages = request.model.new_languages(request.directions or (languages,))
         return languages
-
-    def _outcome(self, session: Session) -> Outcome:
-        return Outcome.read(session.pipeline, session.store)
 
     def _prepare(self) -> PreparedFit:
         request, texts = self._request, self._read()

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from math import ceil, exp, log
+from math import ceil
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.files import file_digest, require_file
@@ -24,29 +24,23 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.data.tasks.registry import TaskName
 from subgraft.data.text.text_files import TextFiles
-from subgraft.evaluation.metrics.significance import FEWEST_SEEDS, LEVEL, Comparison
 from subgraft.evaluation.reporting.continuation import continuation_table, summarise_bits
-from subgraft.evaluation.reporting.numbers import fixed, interval, percent, signed
-from subgraft.evaluation.reporting.records import ReportData
+from subgraft.evaluation.reporting.numbers import fixed
 from subgraft.experiments.fit.base_model import BaseModelFacts
 from subgraft.experiments.fit.choices import QUICK_SEEDS, SEEDS
 from subgraft.experiments.fit.commented_yaml import Commented, Section, to_yaml
 from subgraft.experiments.fit.configuration import HEADER, OLD, USUAL_LENGTH, Machine, runtime_of
-from subgraft.experiments.fit.outcome import Advice, Outcome, untrained_in_words
+from subgraft.experiments.fit.outcome import Outcome
 from subgraft.experiments.fit.preview_page import render
 from subgraft.experiments.fit.session import FitRequest, FitSession, PreparedFit, expected_training, machine
 from subgraft.experiments.fit.split import Documents, Split, split
 from subgraft.experiments.fit.tokenization_report import measure_lines
-from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, MAX_ADDED, WORTH_SAVING, preview_vocabularies
-from subgraft.experiments.model_selection import Finetuned, Selection
-from subgraft.experiments.pipeline import Pipeline
+from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, MAX_ADDED, preview_vocabularies
 from subgraft.experiments.session import Session
 from subgraft.experiments.steps.inputs import checkpoint_digest
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of
 from subgraft.modeling.tokenizers import checkpoint_languages
-from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.compute.report import collect
 from subgraft.pipeline.measurements.forgetting import summarise_upstream_bits
 from subgraft.subwords.vocabulary.extend import Extender
 from subgraft.subwords.vocabulary.learn import kind_like
@@ -103,11 +97,34 @@ class TextFitRequest(FitRequest):
     hours: float | None = None
 
 
+@dataclass(frozen=True)
+class TextOutcome(Outcome):
+    """That of a language model."""
+
+    def table(self) -> Table:
+        return continuation_table(self.data).rich()
+
+    def rows(self) -> list[dict[str, object]]:
+        data, bits = self.data, summarise_bits(self.data)
+        other, _ = summarise_upstream_bits(data)
+        return [
+            {
+                "system": name,
+                "bits per character": bits[name].mean,
+                **({"bits per character of other text": other[name].mean} if other else {}),
+                "tokens per line": fmean(result.tokens_per_sentence for result in data.results(name)),
+                "prompts per second": fmean(result.sentences_per_second for result in data.results(name)),
+            }
+            for name in data.system_names
+        ]
+
+
 class TextFit(FitSession):
     """A fit of a language model to a text."""
 
     outputs = "continuations"
     files = "text"
+    outcome: ClassVar[type[Outcome]] = TextOutcome
     corpus: ClassVar[Section] = {"folder": "text/task"}
     # Test examples of the report, under `quick` too; None for all.
     tested: tuple[int, int] | None = None
@@ -148,9 +165,6 @@ class TextFit(FitSession):
             "hours": request.hours,
             "only this text": request.only_this_text,
         }
-
-    def _outcome(self, session: Session) -> Outcome:
-        return TextOutcome.read(session.pipeline, session.store)
 
     def _prepare(self) -> PreparedFit:
         request, old = self._request, self._request.model.tokenizers["decoder"]
@@ -481,149 +495,3 @@ def finetuning(training: TextTraining, model: BaseModelFacts, max_length: int) -
         "learning_rate": LEARNING_RATE,
         **({} if longest == TextFit.max_length else {"max_length": longest}),
     }
-
-
-class _Contender(NamedTuple):
-    """A vocabulary against the old one: bits per character of the text and of other text, and the share of tokens."""
-
-    name: str
-    task: Comparison
-    other: Comparison | None
-    saved: float
-
-    @property
-    def is_better(self) -> bool:
-        return self.task.difference < 0 and self.task.p_value < LEVEL
-
-    @property
-    def is_level(self) -> bool:
-        """Whether it is not worse: the interval of the difference ends below MARGIN."""
-        return self.task.interval.high <= MARGIN
-
-    @property
-    def forgets(self) -> bool:
-        """Whether it is worse on the other text."""
-        return self.other is not None and self.other.difference > MARGIN and self.other.p_value < LEVEL
-
-    @property
-    def is_recommended(self) -> bool:
-        return not self.forgets and (self.is_better or (self.is_level and self.saved >= WORTH_SAVING))
-
-    def __str__(self) -> str:
-        other = ""
-        if self.other is not None:
-            other = f"; on the other text {signed(self.other.difference, 3)} {interval(self.other.interval, 3)}"
-        return (
-            f"{self.name} has {signed(self.task.difference, 3)} {interval(self.task.interval, 3)} bits per character "
-            f"compared with {OLD}, and {percent(self.saved)} fewer tokens{other}"
-        )
-
-
-@dataclass(frozen=True)
-class TextOutcome(Outcome):
-    """The report's data, the recommendation, and the recommended system's best seed on dev."""
-
-    @classmethod
-    def read(cls, pipeline: Pipeline, store: Store) -> Self:
-        report = pipeline.report
-        data = collect(report.stage, {role: store.path(step) for role, step in report.inputs.items()})
-        finetuned = [Finetuned.read(steps, store) for steps in pipeline.systems]
-        by_system = {name: [each for each in finetuned if each.steps.system.name == name] for name in data.system_names}
-        advice = _recommend(data, report.stage.settings["finetune"]["batch_size"])
-        chosen = Selection.of(by_system[advice.system]).chosen
-        if chosen is None:
-            sentence = f"Take no model, and train longer: {advice.system} is best on dev before any training."
-            advice = Advice(advice.system, f"{sentence} {advice.sentence}")
-        untrained = tuple(filter(None, map(untrained_in_words, by_system.values())))
-        return cls(data, advice, chosen, untrained)
-
-    def table(self) -> Table:
-        return continuation_table(self.data).rich()
-
-    def rows(self) -> list[dict[str, object]]:
-        data, bits = self.data, summarise_bits(self.data)
-        other, _ = summarise_upstream_bits(data)
-        return [
-            {
-                "system": name,
-                "bits per character": bits[name].mean,
-                **({"bits per character of other text": other[name].mean} if other else {}),
-                "tokens per line": _tokens(data, name),
-                "prompts per second": fmean(result.sentences_per_second for result in data.results(name)),
-            }
-            for name in data.system_names
-        ]
-
-
-def _tokens(data: ReportData, name: str) -> float:
-    return fmean(result.tokens_per_sentence for result in data.results(name))
-
-
-def _recommend(data: ReportData, batch_size: int) -> Advice:
-    """The first system, by the size of its change, that is recommended; the old vocabulary if there is none."""
-    bits = summarise_bits(data)
-    other, _ = summarise_upstream_bits(data)
-    contenders = []
-    for name, summary in bits.items():
-        if summary.comparison is not None:
-            forgetting = other[name].comparison if name in other else None
-            saved = 1 - _tokens(data, name) / _tokens(data, OLD)
-            contenders.append(_Contender(name, summary.comparison, forgetting, saved))
-    facts = "; ".join(map(str, contenders))
-    caveat = "" if len(data.seeds) >= FEWEST_SEEDS else f" Whether other seeds would agree takes {FEWEST_SEEDS}."
-    chosen = next((each for each in contenders if each.is_recommended), None)
-    if chosen is not None:
-        quality = "better" if chosen.is_better else f"not worse (a margin of {MARGIN:g})"
-        return Advice(chosen.name, f"Take the {chosen.name} vocabulary, which is {quality}: {facts}.{caveat}")
-    reason = _reason(contenders)
-    when = "".join(f" {sentence}" for each in contenders if (sentence := _level_after(data, each.name, batch_size)))
-    return Advice(OLD, f"Keep the old vocabulary, as {reason}: {facts}.{when}{caveat}")
-
-
-def _reason(contenders: Sequence[_Contender]) -> str:
-    if any(each.forgets and (each.is_better or each.is_level) for each in contenders):
-        return "with another the model becomes worse on the other text"
-    if any(each.is_level for each in contenders):
-        return f"another saves fewer than {percent(WORTH_SAVING)} of the tokens"
-    return f"it is not certain that another is at most {MARGIN:g} bits per character worse"
-
-
-def _level_after(data: ReportData, name: str, batch_size: int) -> str:
-    """After how much text the system would be level on dev if its gap goes on shrinking as it did; empty if not."""
-    gaps = _gaps(data, name, batch_size)
-    points = [(log(characters), log(gap)) for characters, gap in gaps.items() if characters and gap > MARGIN]
-    if len(points) < 3 or len(points) < len([characters for characters in gaps if characters]):
-        return ""
-    first, last = points[-3], points[-1]
-    slope = (last[1] - first[1]) / (last[0] - first[0])
-    shrinking = f"On dev {name} was behind by " + ", ".join(
-        f"{fixed(gap, 3)} after {characters:,} characters" for characters, gap in gaps.items()
-    )
-    if slope >= -0.1:
-        return f"{shrinking}: the gap does not close."
-    characters = exp(last[0] + (log(MARGIN) - last[1]) / slope)
-    return f"{shrinking}: if it goes on like this, it is level after about {_about(characters)} characters."
-
-
-def _gaps(data: ReportData, name: str, batch_size: int) -> Mapping[int, float]:
-    """How many bits per character of dev the system is behind the old one, by characters read; means over seeds."""
-
-    def curve(system: str) -> dict[int, float]:
-        curves = [result.curve for result in data.results(system)]
-        steps = set.intersection(*({point.step for point in curve} for curve in curves))
-        bits = {
-            step: [point.dev_bits_per_character or 0.0 for curve in curves for point in curve if point.step == step]
-            for step in sorted(steps)
-        }
-        return {step: fmean(values) for step, values in bits.items()}
-
-    old, own = curve(OLD), curve(name)
-    return {step * batch_size: own[step] - bits for step, bits in old.items() if step in own}
-
-
-def _about(number: float) -> str:
-    """A rough number in words."""
-    for unit, size in (("billion", 1e9), ("million", 1e6), ("thousand", 1e3)):
-        if number >= size:
-            return f"{number / size:.1g} {unit}" if number / size < 10 else f"{number / size:,.0f} {unit}"
-    return f"{number:.0f}"

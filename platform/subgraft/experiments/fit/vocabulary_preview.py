@@ -31,8 +31,8 @@ EXAMPLES = 100  # occurrences that a new subword should have
 MAX_ADDED = 10_000
 SHARES = (0.25, 0.5)  # of the subwords worth adding, or of the size that suits the text
 MAX_SHOWN = 12
-# A vocabulary is worth a training if it saves this share of the tokens, or spells that share of them.
-WORTH_SAVING, WORTH_SPELLING = 0.05, 0.01
+# A vocabulary is worth a training if it saves WORTH_SAVING of the tokens, or spells this share of them.
+WORTH_SPELLING = 0.01
 
 
 @dataclass(frozen=True)

@@ -91,11 +91,10 @@ class Fitted:
         return learning_curves(self.outcome.data)
 
     def __str__(self) -> str:
-        untrained = "".join(f"{line}\n" for line in self.outcome.untrained)
-        return f"{untrained}{as_text(self.table())}{self.advice}"
+        return f"{as_text(self.table())}{self.advice}"
 
     def _repr_html_(self) -> str:
-        return as_html(*self.outcome.untrained, self.table(), self.advice)
+        return as_html(self.table(), self.advice)
 
 
 def fit(
@@ -220,8 +219,8 @@ def refuse_options_of_text(**options: object) -> None:
 
 def _fitted(session: FitSession, out: Path | str, observers: Sequence[Observer]) -> Fitted:
     outcome = session.run(observers)
-    advised = None if outcome.advised is None else outcome.advice.system
-    return Fitted(path_of("out", out), advised, outcome.advice.sentence, outcome)
+    advised = None if outcome.advised is None else outcome.answer.system
+    return Fitted(path_of("out", out), advised, str(outcome.answer), outcome)
 
 
 @contextmanager

@@ -90,7 +90,8 @@ def run(arguments: argparse.Namespace) -> None:
         experiments.session_of(arguments.config, arguments.overrides).store.forget_digests()
     finished = experiments.run(arguments.config, arguments.overrides, address=arguments.address)
     console().print(finished.table)
-    console().print(f"\nreport       {finished.report}")
+    say(f"\n{finished.answer}\n")
+    console().print(f"report       {finished.report}")
     for purpose, command in finished.commands:
         console().print(f"{purpose:12} {command}")
 

@@ -101,7 +101,9 @@ def _run_here(job: Job, out: Path, rank: int = 0) -> Mapping[str, Json]:
     limit_threads(job.cpus)
     store = Store(job.home)
     work = store.work(job.step)
-    context = StageContext(work, job.runtime, EventLog(work / EVENTS), rank, store.encoded, store.measured)
+    context = StageContext(
+        work, job.runtime, EventLog(work / EVENTS), rank, store.encoded, store.measured, job.provenance.command
+    )
     inputs = {role: store.path(source) for role, source in job.step.inputs.items()}
     with report_long_waits(context.warn):
         return job.step.stage.run(inputs, out, context)

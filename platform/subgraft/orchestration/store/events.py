@@ -120,6 +120,7 @@ class StageContext:
     rank: int = 0
     cache: Path | None = None
     measured: Path | None = None
+    command: str = ""
     _last: tuple[str, float] = ("", 0.0)
 
     def progress(self, done: int, total: int, what: str, now: str = "") -> None:

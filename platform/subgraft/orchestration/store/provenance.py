@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -27,6 +28,15 @@ class Provenance:
     git_commit: str | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     device: str = "cpu"
+
+    @property
+    def command(self) -> str:
+        """The command of Subgraft or the script that was run, as a shell takes it; empty in a notebook or a test."""
+        program = Path(*self.argv[:1])
+        if program.name in ("subgraft", "subgraft.exe") or program.parts[-2:] == ("subgraft", "__main__.py"):
+            return shlex.join(["subgraft", *self.argv[1:]])
+        is_script = program.suffix == ".py" and not program.name.startswith(("__", "ipykernel"))
+        return shlex.join(["python", *self.argv]) if is_script else ""
 
     @classmethod
     def here(cls) -> Provenance:

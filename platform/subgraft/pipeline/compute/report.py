@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,25 @@ from subgraft.evaluation.metrics.bits_per_character import LEFT_OUT
 from subgraft.evaluation.metrics.parameter_drift import FEED_FORWARD
 from subgraft.evaluation.metrics.scores import Score
 from subgraft.evaluation.reporting import records
-from subgraft.evaluation.reporting.continuation import Continued, continuation_table, write_continuation_report
-from subgraft.evaluation.reporting.document import Form
+from subgraft.evaluation.reporting.answer import Answer
+from subgraft.evaluation.reporting.continuation import (
+    Continued,
+    build_continuation_document,
+    continuation_answer,
+    continuation_table,
+)
+from subgraft.evaluation.reporting.document import Form, write_document
 from subgraft.evaluation.reporting.examples import over_segmented_words
 from subgraft.evaluation.reporting.model_use import use_of
 from subgraft.evaluation.reporting.records import ReportData, SystemResult
-from subgraft.evaluation.reporting.report import write_report
+from subgraft.evaluation.reporting.report import build_document, translation_answer
 from subgraft.evaluation.reporting.results import terminal_table
-from subgraft.evaluation.reporting.understanding import Labelled, labelled_table, write_labelled_report
+from subgraft.evaluation.reporting.understanding import (
+    Labelled,
+    build_labelled_document,
+    labelled_answer,
+    labelled_table,
+)
 from subgraft.modeling.conditioning.settings import SourceName
 from subgraft.modeling.families import family_of, vocabulary_sizes
 from subgraft.modeling.hub import read_config
@@ -40,7 +51,9 @@ from subgraft.pipeline.artifacts import (
     read_record,
 )
 from subgraft.pipeline.measurements import registry
+from subgraft.pipeline.measurements.directions import with_direction_means
 from subgraft.pipeline.measurements.documents import DocumentScores
+from subgraft.pipeline.measurements.forgetting import compare_upstream_bits
 from subgraft.pipeline.measurements.measurement import Sources
 from subgraft.pipeline.stages.report import ReportedSystem, ReportStage
 from subgraft.subwords.vocabulary.lost_text import LostText
@@ -51,6 +64,7 @@ from subgraft.training.objectives.registry import TaskObjectiveSettings
 from subgraft.training.progress import CURVE, selected_weights
 from subgraft.training.stage import Inputs, Summary
 
+_UNITS: Mapping[Form, str] = {"translation": "sentences", "continuation": "lines", "labels": "examples"}
 _BILLED_KEYS = ("training_seconds", "translation_seconds")
 # A description of the prompts by the kind of source.
 _PROMPTS: Mapping[SourceName | None, str] = {
@@ -62,20 +76,26 @@ _PROMPTS: Mapping[SourceName | None, str] = {
 
 
 def run(stage: ReportStage, inputs: Inputs, out: Path, context: Context) -> Summary:
-    del context
-    form, data = form_of(stage.objective), collect(stage, inputs)
-    measured = registry.measured(data, form)
+    form, data = form_of(stage.objective), replace(collect(stage, inputs), command=context.command)
+    measured, answer = registry.measured(data, form), answer_of(data, form)
     if form == "labels":
-        write_labelled_report(data, out, measured)
-        table = labelled_table(data)
+        document, table = build_labelled_document(data, answer, measured), labelled_table(data)
     elif form == "continuation":
-        write_continuation_report(data, out, measured)
-        table = continuation_table(data)
+        document, table = build_continuation_document(data, answer, measured), continuation_table(data)
     else:
-        write_report(data, out, measured)
-        table = terminal_table(data, measured.columns)
-    table.write(out)
+        document, table = build_document(data, answer, measured), terminal_table(data, measured.columns)
+    write_document(document, out)
+    replace(table, answer=str(answer)).write(out)
     return {"systems": len(data.systems), "artifacts": ["report.html", "report.md"]}
+
+
+def answer_of(data: ReportData, form: Form) -> Answer:
+    """Which system to take: what the report begins with, and what a run and a fit end with."""
+    if form == "labels":
+        return labelled_answer(data)
+    if form == "continuation":
+        return continuation_answer(data, compare_upstream_bits(data))
+    return with_direction_means(translation_answer(data), data)
 
 
 def form_of(objective: TaskObjectiveSettings) -> Form:
@@ -93,6 +113,7 @@ def collect(stage: ReportStage, inputs: Inputs) -> ReportData:
     languages, form = stage.languages, form_of(objective)
     systems = tuple(_result(system, inputs, form) for system in stage.systems)
     config, provenance = read_config(inputs["model"]), read_record(inputs["model"])["provenance"]
+    finetuning = stage.settings["finetune"]
     conversations = "the turns of test conversations before the last answer"
     return ReportData(
         title=f"{stage.name}: vocabularies compared",
@@ -126,7 +147,8 @@ def collect(stage: ReportStage, inputs: Inputs) -> ReportData:
         select=stage.select,
         text=_text(inputs["text"]) if "text" in inputs else (),
         prompts=conversations if objective.kind == "chat" else _PROMPTS[objective.source],
-        unit="documents" if any(system.measured(DocumentScores) for system in systems) else "sentences",
+        unit="documents" if any(system.measured(DocumentScores) for system in systems) else _UNITS[form],
+        characters_per_step=finetuning["batch_size"] if finetuning["batch_unit"] == "characters" else None,
     )
 
 
@@ -208,6 +230,7 @@ def _result(system: ReportedSystem, inputs: Inputs, form: Form) -> SystemResult:
     """`inputs` are the report's, by the keys that the system names."""
     keys, design, finetuned = system.inputs, system.design, inputs[system.inputs.finetune]
     evaluated, summary = inputs[keys.evaluate], read_record(finetuned)["summary"]
+    selected = selected_weights(finetuned, design.select)
     evaluation = read_evaluation(evaluated)
     statistics, previous_training = load_file(evaluated / STATISTICS), keys.multitask or keys.by_sentence
     scores = {name: Score(**score) for name, score in evaluation.get("scores", {}).items()}
@@ -226,7 +249,8 @@ def _result(system: ReportedSystem, inputs: Inputs, form: Form) -> SystemResult:
         scores=scores,
         statistics={name: statistics[name] for name in (scores if form == "labels" else statistics) if name in scores},
         curve=_curve(finetuned / CURVE),
-        selected_step=selected_weights(finetuned, design.select).step,
+        selected_step=selected.step,
+        dev=records.SelectedScore(selected.score, selected.value, selected.signed_value != selected.value),
         on_several_tasks=previous_training is not None
         and read_record(inputs[previous_training])["summary"]["best_step"] > 0,
         tokens_per_sentence=evaluation["tokens_per_sentence"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, ClassVar
@@ -19,6 +19,7 @@ from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.evaluation.metrics.significance import estimate
 from subgraft.evaluation.metrics.untranslated import Copying, copying
 from subgraft.evaluation.reporting import drawing
+from subgraft.evaluation.reporting.answer import Answer
 from subgraft.evaluation.reporting.copies import IDENTIFICATION_NOTE, in_target, mean_shares
 from subgraft.evaluation.reporting.document import Block, Figure, Section
 from subgraft.evaluation.reporting.numbers import MISSING, count, fixed, interval, percent
@@ -155,6 +156,28 @@ def mean_score(data: ReportData, system: str, direction: str, metric: str) -> fl
     """A system's score on a direction, as the mean over seeds."""
     results = _results(data, system, direction)
     return fmean(result.scores[metric].value for result in results) if results else None
+
+
+def with_direction_means(answer: Answer, data: ReportData) -> Answer:
+    """The answer, which is about the first direction, with the means over all directions.
+
+    The candidate is not advised if a mean is lower with it.
+    """
+    names, old, own = tested_directions(data), data.baseline, answer.candidate
+    if len(names) < 2 or old is None or own is None:
+        return answer
+    means = {metric: [_mean(data, system, names, metric) for system in (own, old)] for metric in MAIN_METRICS}
+    in_words = "; ".join(f"{name} {fixed(ours)} and {fixed(theirs)}" for name, (ours, theirs) in means.items())
+    remark = f"That is {names[0]}. Means of {len(names)} directions with {own} and {old}: {in_words}."
+    answer = replace(answer, remarks=(remark, *answer.remarks))
+    if answer.system == own and any(ours < theirs for ours, theirs in means.values()):
+        sentence = f"Keep {old}, as {own} scores worse over all {len(names)} directions."
+        return replace(answer, system=old, sentence=sentence, remarks=(f"Of one: {answer.sentence}", *answer.remarks))
+    return answer
+
+
+def _mean(data: ReportData, system: str, directions: Sequence[str], metric: str) -> float:
+    return fmean(mean_score(data, system, name, metric) or 0.0 for name in directions)
 
 
 def _results(data: ReportData, system: str, direction: str) -> list[DirectionResult]:

@@ -169,6 +169,12 @@ def summarise_upstream_bits(data: ReportData) -> tuple[dict[str, MetricSummary],
     return summarise_lines(data, after), float(ratio(before[complete].sum(axis=0)))
 
 
+def compare_upstream_bits(data: ReportData) -> dict[str, Comparison]:
+    """Differences from the baseline on the upstream test set, by system; empty if they were not measured."""
+    systems, _ = summarise_upstream_bits(data)
+    return {name: system.comparison for name, system in systems.items() if system.comparison is not None}
+
+
 def _continued(data: ReportData) -> list[Section]:
     """Bits of the upstream test set before and after finetuning."""
     systems, before = summarise_upstream_bits(data)

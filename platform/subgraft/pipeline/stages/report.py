@@ -113,7 +113,7 @@ class ReportStage(Stage):
     """
 
     stage_name: ClassVar[str] = "report"
-    revision: ClassVar[int] = 3
+    revision: ClassVar[int] = 4
 
     name: str
     languages: Languages

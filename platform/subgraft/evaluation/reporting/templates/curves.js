@@ -1,7 +1,8 @@
 "use strict";
 // Draws the curves of a figure that has them as numbers in place of its picture. Without scripts the picture stays.
 (() => {
-  const WIDTH = 560, HEIGHT = 320, LEFT = 46, RIGHT = 12, TOP = 28, BOTTOM = 40;
+  const LEFT = 46, RIGHT = 30, TOP = 28, BOTTOM = 40;
+  const narrow = matchMedia("(max-width: 640px)");
 
   const holder = document.createElement("div");
   holder.innerHTML = "<svg></svg>";  // the parser knows the name space, so that the page names no address
@@ -16,7 +17,7 @@
   };
 
   const ticks = (low, high) => {
-    const rough = (high - low) / 5 || 1, power = 10 ** Math.floor(Math.log10(rough));
+    const rough = (high - low) / (narrow.matches ? 4 : 5) || 1, power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map(one => one * power).find(one => one >= rough);
     const found = [];
     for (let at = Math.ceil(low / step) * step; at <= high + step / 1e6; at += step) found.push(Number(at.toPrecision(8)));
@@ -24,6 +25,7 @@
   };
 
   const draw = (panel, hidden, tell) => {
+    const [WIDTH, HEIGHT] = narrow.matches ? [380, 230] : [560, 320];  // so that text is as large on both
     const shown = panel.series.filter(one => one.points.length && !hidden.has(one.name));
     const svg = document.createElementNS(space, "svg");
     svg.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
@@ -44,7 +46,7 @@
       shape("text", {x: LEFT - 6, y: y(at) + 4, "text-anchor": "end"}, svg, at);
     }
     for (const at of ticks(first, last))
-      shape("text", {x: x(at), y: HEIGHT - BOTTOM + 18, "text-anchor": "middle"}, svg, at);
+      shape("text", {x: x(at), y: HEIGHT - BOTTOM + 18, "text-anchor": "middle"}, svg, at.toLocaleString("en"));
     for (const one of [...shown].sort((a, b) => a.strong - b.strong)) {
       const up = one.points.map(point => `${x(point[0])},${y(point[3])}`);
       const down = one.points.map(point => `${x(point[0])},${y(point[2])}`).reverse();
@@ -67,7 +69,7 @@
       dot.setAttribute("fill", one.colour);
       dot.setAttribute("visibility", "visible");
       const range = point[2] === point[3] ? "" : ` (seeds from ${point[2]} to ${point[3]})`;
-      tell(`${one.name}, step ${point[0]}: ${point[1]}${range}`);
+      tell(`${one.name}, ${panel.across} ${point[0].toLocaleString("en")}: ${point[1]}${range}`);
     });
     return svg;
   };
@@ -94,6 +96,7 @@
       legend.append(button);
     }
     again();
+    narrow.addEventListener("change", again);
     place.append(drawn, legend, readout);
     source.parentNode.querySelector("picture").replaceWith(place);
   }
