@@ -84,7 +84,7 @@ def test_in_the_dark_it_is_dark(browser: Browser, address: str) -> None:
 
 @pytest.mark.parametrize("scripts", [True, False])
 def test_on_paper_all_is_open(browser: Browser, address: str, scripts: bool) -> None:
-    """Also where scripts are off; then pictures are there in place of what scripts draw."""
+    """Also where scripts are off; then pictures are there in place of drawn curves."""
     browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not scripts})
     browser.open(address, WIDE)
     browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
