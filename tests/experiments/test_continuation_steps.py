@@ -18,7 +18,8 @@ from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
-from subgraft.evaluation.reporting.table import MainTable
+from subgraft.evaluation.reporting.table import MainTable, escape_markdown
+from subgraft.experiments.fit.text_fit import TextOutcome
 from subgraft.experiments.model_card import SelectedModel
 from subgraft.experiments.model_selection import Finetuned, Selection
 from subgraft.experiments.pipeline import Pipeline
@@ -82,6 +83,10 @@ def message(pipeline: Pipeline, store: Store) -> None:
     assert not any("BLEU" in heading for heading in shown.headings)
     written_out = (report / "report.md").read_text(encoding="utf-8")
     assert "Bits per character of the test text" in written_out and "the text itself" in written_out
+    outcome = TextOutcome.read(pipeline, store)
+    assert str(outcome.answer) == shown.answer and re.match("(Take|Keep) ", shown.answer), "as a fit prints it"
+    assert f"**{escape_markdown(outcome.answer.sentence)}**" == written_out.splitlines()[4]
+    assert [row["system"] for row in outcome.rows()] == list(outcome.data.system_names)
     result = [Finetuned.read(steps, store) for steps in pipeline.systems]
     best = Selection.of(result).chosen
     assert best is not None
