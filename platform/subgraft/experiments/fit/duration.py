@@ -1,50 +1,74 @@
-"""The expected duration of a fit's trainings, from earlier similar trainings or from one timed update."""
+"""The expected duration of a fit: its first steps run on little text, and its plan is scheduled with their times.
+
+Every part counts: updates, dev scores, the evaluation of the test set, the start of processes, and what comes before
+and after the steps. `benchmarks/fit_times.py` compares what is expected with what a fit takes.
+"""
 
 from __future__ import annotations
 
-import os
+import gc
+import heapq
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from subgraft.base.errors import SubgraftError
+from subgraft.base.unfinished import PREFIX
+from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.runtime import Runtime
-from subgraft.config.training import Precision, TrainingSettings
+from subgraft.evaluation.metrics.speed import load_average
 from subgraft.evaluation.reporting.numbers import duration, fixed
 from subgraft.experiments.fit.choices import QUICK_SEEDS, QUICK_STEPS, SEEDS
-from subgraft.modeling.families import family_of, vocabulary_sizes
-from subgraft.modeling.hub import read_config
-from subgraft.orchestration.estimates.estimate import Estimate
+from subgraft.orchestration.estimates.workload import workload
+from subgraft.orchestration.execution.plan import Plan
+from subgraft.orchestration.execution.runner import job_for
+from subgraft.orchestration.store.provenance import Provenance
+from subgraft.orchestration.store.step import Step, made_by
+from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.stages.corpora import CorpusStage
+from subgraft.pipeline.stages.evaluation import EvaluateStage
+from subgraft.pipeline.stages.models import CheckpointStage, TransferStage
+from subgraft.pipeline.stages.training import FinetuneStage
+from subgraft.training.stage import Stage, TrainedStage
 
-# Tokens of one sentence of the update that is timed.
-SENTENCE_TOKENS = 32
-# A machine is busy if an update's wall time exceeds its thread's CPU time by this factor; on an idle machine it is 1.
+# A machine is busy if other processes slow a fit by this factor.
 BUSY = 1.5
-# If the trainings take longer than this, the user is shown how to shorten them.
+# If a fit takes longer than this, the user is shown how to shorten it.
 LONG_SECONDS = 3600.0
-# Updates are repeated for at least this long while they are timed.
-_MIN_TIMED_SECONDS = 1.0
+# Of an idle core: Ray's and MLflow's start and end; the start of a process with a model; a step that needs no model.
+RUN_SECONDS, START_SECONDS, STEP_SECONDS = 10.0, 5.0, 2.0
+# Training segments that the measurement reads; dev and test segments that it scores, and its updates: fewer for models
+# above LARGE parameters, which take seconds for each.
+_SEGMENTS, LARGE = 2000, 50_000_000
+_SCORED, _SCORED_LARGE, _UPDATES, _UPDATES_LARGE = 16, 4, 12, 3
 
 
 class Duration(NamedTuple):
     """The expected duration.
 
     Attributes:
-        seconds: The time of all trainings.
+        seconds: From the plan to the result.
+        updates: Of these, the seconds of the updates of all trainings.
         slowdown: The factor by which other processes slow them; 1 if unknown.
     """
 
     seconds: float
+    updates: float = 0.0
     slowdown: float = 1.0
 
     def describe(self, trainings: int, cores: int, *, quick: bool, then: str = "translations") -> list[str]:
-        """Lines on how long the trainings take; if that is long or the machine is busy, also on how to shorten it."""
-        lines = [f"{trainings} trainings for about {duration(self.seconds)}, and then {then} of the test set"]
+        """Lines on how long the fit takes; if that is long or the machine is busy, also on how to shorten it."""
+        lines = [
+            f"{trainings} trainings with dev scores, and then {then} of the test set: about {duration(self.seconds)}"
+        ]
         if self.slowdown >= BUSY:
-            load = fixed(os.getloadavg()[0], 1)
+            load = fixed(load_average() or 0.0, 1)
             lines.append(
                 f"the machine is busy (load {load} on {cores} cores): the pace just measured is "
-                f"{fixed(self.slowdown, 1)} times slower than without other processes, where the trainings would take "
+                f"{fixed(self.slowdown, 1)} times slower than without other processes, where it would take "
                 f"about {duration(self.seconds / self.slowdown)}"
             )
         if self.slowdown >= BUSY or self.seconds >= LONG_SECONDS:
@@ -58,100 +82,249 @@ class Duration(NamedTuple):
         return f"for less: a quick fit (one seed, half the updates) takes about {duration(share * self.seconds)}"
 
 
-class TimedUpdate(NamedTuple):
-    """Seconds of an update, and their ratio to its computing time."""
+class Costs(NamedTuple):
+    """Seconds on this machine while no other process slows it, of the model with the old vocabulary.
 
-    seconds: float
-    slowdown: float
-
-
-class Stopwatch:
-    """Starts when it is created. On a busy machine more time passes than this thread computes."""
-
-    def __init__(self) -> None:
-        self._started, self._computed = time.perf_counter(), time.thread_time()
-
-    def read(self) -> TimedUpdate:
-        seconds = time.perf_counter() - self._started
-        return TimedUpdate(seconds, max(1.0, seconds / max(1e-6, time.thread_time() - self._computed)))
-
-
-def training_time(
-    trainings: Sequence[Estimate], runtime: Runtime, cores: int, model: Path, tokens_per_character: float
-) -> Duration | None:
-    """The time of all trainings, as many at once as cores and GPUs allow; None if it is not known.
-
-    model: its update is timed if there was no similar training.  tokens_per_character: of the target text.
+    Attributes:
+        checkpoint: To import the model.
+        preparation: Of a training, besides updates and dev scores.
+        update: An update.
+        dev: The scores of one dev segment, of which there are `dev_segments`.
+        test: The outputs for one of `test_segments`, and their scores.
+        contention: The factor by which other processes will slow a fit that uses all cores.
     """
-    if not trainings:
-        return Duration(0.0)
-    paces = [estimate.pace.seconds if estimate.pace else None for estimate in trainings]
-    sizes = [_tokens_per_update(estimate.step.stage.training, tokens_per_character) for estimate in trainings]
-    timed, timed_tokens = None, 1.0
-    if None in paces:
-        timed_tokens = min(size for size, pace in zip(sizes, paces, strict=True) if pace is None)
-        timed = _time_update(model, trainings[0].step.stage.training.precision, runtime, timed_tokens)
-    total = 0.0
-    for estimate, tokens, pace in zip(trainings, sizes, paces, strict=True):
-        if pace is None and timed is not None:
-            pace = timed.seconds * tokens / timed_tokens
-        if estimate.workload.updates is None or pace is None:
-            return None
-        total += estimate.workload.updates * pace
-    at_once = 1 if runtime.gpus_per_worker else max(1, cores // runtime.cpus_per_step)
-    return Duration(total / min(at_once, len(trainings)), timed.slowdown if timed else 1.0)
+
+    checkpoint: float
+    preparation: float
+    update: float
+    dev: float
+    test: float
+    dev_segments: int
+    test_segments: int
+    contention: float = 1.0
+
+    def of(self, stage: Stage, updates: int) -> float:
+        """Seconds of a step, in a process that runs already. updates: of a training."""
+        if isinstance(stage, CheckpointStage):
+            return self.checkpoint
+        if isinstance(stage, TrainedStage):
+            scores = self._dev_scores(stage) if isinstance(stage, FinetuneStage) else 0.0
+            return self.preparation + self.update * updates + scores
+        return self._evaluation(stage) if isinstance(stage, EvaluateStage) else STEP_SECONDS
+
+    def _dev_scores(self, stage: FinetuneStage) -> float:
+        segments = min(stage.training.dev_sentences, self.dev_segments) * len(stage.parts)
+        return self.dev * segments * (1 + len(stage.training.evaluate_at))
+
+    def _evaluation(self, stage: EvaluateStage) -> float:
+        settings: MeasurementSettings = stage.evaluation
+        segments = min(settings.test_sentences or self.test_segments, self.test_segments)
+        timed = min(settings.speed_sentences, segments) * (1 + settings.speed_repeats) if stage.speed else 0
+        if stage.objective.kind == "causal":  # all lines are scored, the timed ones are continued
+            return self.dev * segments + self.test * (timed + min(settings.speed_sentences, segments))
+        return self.test * (segments + timed)
 
 
-def _tokens_per_update(settings: TrainingSettings, tokens_per_character: float) -> float:
-    """Target tokens of an update."""
-    return settings.batch_size * (tokens_per_character if settings.batch_unit == "characters" else 1.0)
+def expected(plan: Plan, costs: Costs, store: Store, runtime: Runtime, cores: int) -> Duration:
+    """The duration of a plan, scheduled as a run does it: each step as soon as its inputs and cores are there."""
+    waiting = list(plan.to_run)
+    updates = {step.fingerprint: workload(store, step).updates or 0 for step in made_by(TrainedStage, waiting)}
+    done = {entry.step.fingerprint for entry in plan.entries} - {step.fingerprint for step in waiting}
+    free, idle, now = cores, 0, 0.0
+    running: list[tuple[float, int, int, Step]] = []
+    training = 0.0
+    while waiting or running:
+        for step in [step for step in waiting if all(each.fingerprint in done for each in step.inputs.values())]:
+            job = job_for(step, store, runtime, Provenance())
+            needed = cores if job.gpus else min(job.cpus, cores)
+            if needed > free:
+                continue
+            seconds = costs.of(step.stage, updates.get(step.fingerprint, 0))
+            if _loads_model(step.stage):  # in a process that is free, or a new one
+                seconds, idle = (seconds, idle - 1) if idle else (seconds + START_SECONDS, idle)
+            training += costs.update * updates.get(step.fingerprint, 0) * needed / cores
+            waiting.remove(step)
+            free -= needed
+            heapq.heappush(running, (now + seconds, len(waiting), needed, step))
+        now, _, released, finished = heapq.heappop(running)
+        free, done = free + released, done | {finished.fingerprint}
+        idle += _loads_model(finished.stage)
+    factor = costs.contention
+    return Duration((RUN_SECONDS + now) * factor, training * factor, factor) if plan.to_run else Duration(0.0)
 
 
-def _mean_time(update: Callable[[], None]) -> TimedUpdate:
-    """The mean time of an update, over enough updates that other processes have also run in between."""
-    watch, count = Stopwatch(), 0
-    while not count or watch.read().seconds < _MIN_TIMED_SECONDS:
-        update()
-        count += 1
-    total = watch.read()
-    return TimedUpdate(total.seconds / count, total.slowdown)
+def _loads_model(stage: Stage) -> bool:
+    return stage.accelerated or isinstance(stage, CheckpointStage | TransferStage)
 
 
-def _time_update(model: Path, precision: Precision, runtime: Runtime, tokens: float) -> TimedUpdate | None:
-    """Seconds of the second of two updates on random tokens; None for a model that must be assembled first."""
-    if not family_of(read_config(model)).generates:
+def measure_costs(
+    plan: Plan, store: Store, runtime: Runtime, cores: int, parameters: int, folder: Path
+) -> Costs | None:
+    """Import the model, finetune it for a few updates and evaluate it on little of the text, as the plan's steps do.
+
+    Args:
+        parameters: Of the model.
+        folder: Gets a temporary folder for models and checkpoints.
+
+    Returns:
+        None if the plan trains no imported model, or if little of its text is not enough to train on.
+    """
+    steps = made_by(FinetuneStage, [entry.step for entry in plan.entries])
+    training = next((step for step in steps if isinstance(step.inputs["model"].stage, CheckpointStage)), None)
+    if training is None:
         return None
     import torch
 
-    from subgraft.modeling.bundle import Bundle
-    from subgraft.modeling.precision import LayerShape, autocast, faster_precision, faster_products, fuses_attention
-
-    device = torch.device("cuda" if runtime.gpus_per_worker else "cpu")
-    network = Bundle.load_to_train(model).model.to(device).train()  # type: ignore[arg-type]
-    optimizer = torch.optim.AdamW(network.parameters(), lr=0.0)
-    sentences = max(1, round(tokens / SENTENCE_TOKENS))
-    generator = torch.Generator().manual_seed(1)
-    vocabulary_size = min(vocabulary_sizes(read_config(model)).values())
-    ids = torch.randint(vocabulary_size, (sentences, SENTENCE_TOKENS), generator=generator).to(device)
-    threads = torch.get_num_threads()
+    threads, random_state = torch.get_num_threads(), torch.get_rng_state()
     torch.set_num_threads(runtime.cpus_per_step)
     try:
-        if precision == "auto":
-            precision = faster_precision(LayerShape.of(network), device).precision
-        if not fuses_attention(device, precision):
-            network.set_attn_implementation("eager")
-
-        def update() -> None:
-            with faster_products(device, precision, SENTENCE_TOKENS):
-                with autocast(device, precision):
-                    loss = network(input_ids=ids, labels=ids).loss
-                loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            float(loss.detach())  # waits for a GPU
-
-        update()
-        timed = _mean_time(update)
-        return timed if device.type == "cpu" else TimedUpdate(timed.seconds, 1.0)  # a thread waits for a GPU
+        with tempfile.TemporaryDirectory(prefix=PREFIX, dir=folder) as place:
+            return _Measurement(training, plan, store, runtime, Path(place)).run(cores, large=parameters > LARGE)
+    except SubgraftError:
+        return None  # the steps themselves report what is wrong
     finally:
         torch.set_num_threads(threads)
+        torch.set_rng_state(random_state)
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+class _Spent(NamedTuple):
+    """Seconds that went by, and those that this thread computed: fewer on a busy machine."""
+
+    seconds: float
+    computed: float
+
+    @classmethod
+    def now(cls) -> _Spent:
+        return cls(time.perf_counter(), time.thread_time())
+
+    def since(self, start: _Spent) -> _Spent:
+        return _Spent(self.seconds - start.seconds, self.computed - start.computed)
+
+
+@dataclass
+class _Watch:
+    """The context of a stage that is timed: notes when each update and each dev score was done."""
+
+    work: Path
+    runtime: Runtime
+    cache: Path | None = None
+    measured: Path | None = None
+    updates: list[_Spent] = field(default_factory=list)
+    scores: list[_Spent] = field(default_factory=list)
+
+    def metrics(self, step: int, values: Mapping[str, float]) -> None:
+        is_update = any(name.startswith("train_") for name in values)
+        (self.updates if is_update else self.scores).append(_Spent.now())
+
+    def progress(self, done: int, total: int, what: str, now: str = "") -> None: ...
+
+    def warn(self, line: str) -> None: ...
+
+    def note(self, line: str) -> None: ...
+
+
+@dataclass
+class _Measurement:
+    """The steps before and after a finetuning, which run in this process."""
+
+    training: Step[FinetuneStage]
+    plan: Plan
+    store: Store
+    runtime: Runtime
+    place: Path
+    _importing: float = 0.0
+
+    def run(self, cores: int, *, large: bool) -> Costs:
+        from subgraft.data.text.corpus import Corpus
+
+        scored, updates = (_SCORED_LARGE, _UPDATES_LARGE) if large else (_SCORED, _UPDATES)
+        begun, others = _Spent.now(), _others()
+        inputs = {role: self._made(step) for role, step in self.training.inputs.items()}
+        stage = self.training.stage
+        few = {"max_steps": updates, "epochs": None, "evaluate_at": (updates,), "dev_sentences": scored}
+        few_updates = stage.model_copy(update={"training": stage.training.model_copy(update=few)})
+        watch = self._context("finetune")
+        started = _Spent.now()
+        model = self._run(few_updates, inputs, "finetuned", watch)
+        whole = self._cost(started)
+        evaluation = next(
+            step.stage
+            for step in made_by(EvaluateStage, [entry.step for entry in self.plan.entries])
+            if step.inputs["model"].fingerprint == self.training.fingerprint
+        )
+        settings = evaluation.evaluation.model_copy(update={"test_sentences": scored, "speed_sentences": scored})
+        few_outputs = evaluation.model_copy(update={"evaluation": settings, "speed": False})
+        started = _Spent.now()
+        self._run(few_outputs, {**inputs, "model": model}, "evaluated", self._context("evaluate"))
+        evaluating = self._cost(started)
+
+        corpus = Corpus.open(inputs["corpus"])
+        dev, test = corpus.size("dev"), corpus.size("test")
+        first, *_, last = watch.updates
+        update = self._cost(first, last) / (len(watch.updates) - 1)
+        scoring = self._cost(last, watch.scores[-1])
+        per_dev, per_test = scoring / min(scored, dev), evaluating / min(scored, test)
+        if stage.objective.kind == "causal":  # an evaluation scores each line, too
+            per_test = max(0.0, per_test - per_dev)
+        return Costs(
+            checkpoint=self._importing,
+            preparation=max(0.0, whole - 2 * scoring - update * len(watch.updates)),
+            update=update,
+            dev=per_dev / len(stage.parts),
+            test=per_test,
+            dev_segments=dev,
+            test_segments=test,
+            contention=1.0 if self._on_gpu else _contention(_Spent.now().since(begun), others, cores),
+        )
+
+    @property
+    def _on_gpu(self) -> bool:
+        return bool(self.runtime.gpus_per_worker)
+
+    def _cost(self, start: _Spent, end: _Spent | None = None) -> float:
+        """The seconds without those in which other processes had the core; a thread also waits for a GPU."""
+        spent = (end or _Spent.now()).since(start)
+        return spent.seconds if self._on_gpu else spent.computed
+
+    def _made(self, step: Step) -> Path:
+        """An input of the training, from little of the text."""
+        stage, started = step.stage, _Spent.now()
+        if isinstance(stage, CheckpointStage) and self.store.find(step) is not None:
+            return self.store.path(step)
+        if isinstance(stage, CorpusStage):
+            limit = {**stage.source.limit, "train": _SEGMENTS}
+            stage = stage.model_copy(update={"source": stage.source.model_copy(update={"limit": limit})})
+        made = self._run(stage, {}, step.fingerprint, self._context(step.fingerprint))
+        if isinstance(stage, CheckpointStage):
+            self._importing = self._cost(started)
+        return made
+
+    def _run(self, stage: Stage, inputs: Mapping[str, Path], name: str, context: _Watch) -> Path:
+        out = self.place / name
+        out.mkdir()
+        stage.run(inputs, out, context)
+        return out
+
+    def _context(self, name: str) -> _Watch:
+        work = self.place / f"{name}.work"
+        work.mkdir()
+        return _Watch(work, self.runtime)
+
+
+def _others() -> float:
+    """How many other processes have computed on average over the last minute."""
+    own = min(1.0, time.process_time() / 60)
+    return max(0.0, (load_average() or 0.0) - own)
+
+
+def _contention(spent: _Spent, others: float, cores: int) -> float:
+    """The factor by which other processes slow a fit that uses all cores.
+
+    Of the two signs of them, the last minute and their effect on one thread just now, the weaker one counts: some of
+    them will end.
+    """
+    slowdown = spent.seconds / max(1e-6, spent.computed)
+    return 1.0 + min(others, max(0.0, slowdown * cores - 1)) / cores

@@ -16,8 +16,9 @@ from subgraft.experiments.fit.commented_yaml import Commented, Section
 from subgraft.experiments.fit.configuration import Configuration
 from subgraft.experiments.fit.labelled_split import LabelledSplit, split_labelled
 from subgraft.experiments.fit.outcome import Outcome
-from subgraft.experiments.fit.session import FitRequest, FitSession, PreparedFit, machine
+from subgraft.experiments.fit.session import FitRequest, FitSession, machine
 from subgraft.experiments.fit.tokenization_report import measure_lines
+from subgraft.experiments.session import Session
 from subgraft.modeling.heads import require_head_class
 from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.subwords.vocabulary.learn import kind_like
@@ -111,7 +112,7 @@ class LabelFit(FitSession):
     def _task(self) -> TaskName:
         return self._examples.task
 
-    def _prepare(self) -> PreparedFit:
+    def _prepare(self) -> Session:
         request, examples = self._request, self._examples
         self._heading("Examples")
         self._say(examples.summary)
@@ -132,4 +133,4 @@ class LabelFit(FitSession):
         self._folder.write_lines({f"{split}.jsonl": examples.records(split) for split in examples.splits})
         session = self._open_session(configuration.yaml())
         self._show_choice(configuration.choice, measurement)
-        return PreparedFit(session, measurement.tokens_per_character)
+        return session

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 from subgraft.base.errors import ArgumentError
 from subgraft.base.files import file_digest, require_file
@@ -22,7 +22,7 @@ from subgraft.evaluation.reporting.model_use import use_of
 from subgraft.experiments.fit.base_model import BaseModelFacts
 from subgraft.experiments.fit.choices import BYTES_PER_WEIGHT, MAX_WEIGHTS, VOCADT, Choice, choose
 from subgraft.experiments.fit.configuration import OLD, OWN, Configuration, Machine, task_of
-from subgraft.experiments.fit.duration import Duration, training_time
+from subgraft.experiments.fit.duration import Costs, Duration, expected, measure_costs
 from subgraft.experiments.fit.folder import MODEL, REPORT, Folder
 from subgraft.experiments.fit.outcome import Outcome
 from subgraft.experiments.fit.priors import recommendation
@@ -30,10 +30,10 @@ from subgraft.experiments.fit.split import Split, drop_shared_pairs, read_docume
 from subgraft.experiments.fit.tokenization_report import TextMeasurement, measure
 from subgraft.experiments.session import Session
 from subgraft.experiments.steps.inputs import checkpoint_digest
-from subgraft.orchestration.estimates.estimate import estimates
 from subgraft.orchestration.execution.plan import Plan
 from subgraft.orchestration.store.step import made_by
 from subgraft.pipeline.stages.models import CheckpointStage
+from subgraft.training.stage import TrainedStage
 
 if TYPE_CHECKING:
     from subgraft.base.terminal import Terminal
@@ -67,13 +67,6 @@ class FitRequest:
     columns: Mapping[str, str] = field(default_factory=dict)
 
 
-class PreparedFit(NamedTuple):
-    """The experiment of a fit, whose folder is written, and the old vocabulary's tokens per character of its text."""
-
-    session: Session
-    tokens_per_character: float
-
-
 class FitSession(ABC):
     """One fit; its folder is new, or of an earlier run that is continued.
 
@@ -91,6 +84,7 @@ class FitSession(ABC):
         self._request = request
         self._console = console
         self._folder = Folder(request.out)
+        self._costs: Costs | None = None
         self._languages = self._task_languages(request)
         self._folder.require(self._identity)
 
@@ -114,16 +108,16 @@ class FitSession(ABC):
         """The languages of the task. Raises UserError where they are needed and not known."""
 
     @abstractmethod
-    def _prepare(self) -> PreparedFit:
-        """Read, measure and split the files, and claim the folder: the experiment, and its measurements."""
+    def _prepare(self) -> Session:
+        """Read, measure and split the files, and claim the folder: the experiment, whose configuration is written."""
 
     @property
     def _task(self) -> TaskName:
         return task_of(self._languages)
 
     def _prepare_and_plan(self) -> tuple[Session, Plan]:
-        session, tokens_per_character = self._prepare()
-        return session, self._show_plan(session, tokens_per_character)
+        session = self._prepare()
+        return session, self._show_plan(session)
 
     @cached_property
     def _identity(self) -> dict[str, object]:
@@ -174,10 +168,19 @@ class FitSession(ABC):
             f"{choice.batch_size:,} characters, under {len(choice.seeds)} seed{'s' * (len(choice.seeds) > 1)}."
         )
 
-    def _show_plan(self, session: Session, tokens_per_character: float) -> Plan:
+    def _expected(self, session: Session, planned: Plan) -> Duration | None:
+        """The time that a plan takes on this machine; None if it is not known."""
+        runtime, cores = session.experiment.runtime, machine().cores
+        if self._costs is None:
+            model, folder = self._request.model, self._folder.out
+            self._costs = measure_costs(planned, session.store, runtime, cores, model.parameters, folder)
+        return self._costs and expected(planned, self._costs, session.store, runtime, cores)
+
+    def _show_plan(self, session: Session) -> Plan:
         planned = session.plan()
         _require_loadable(planned)
-        trainings, duration = expected_training(session, planned, self._request.model.directory, tokens_per_character)
+        trainings = len(made_by(TrainedStage, planned.to_run))
+        duration = self._expected(session, planned) if trainings else None
         completed = len(planned.entries) - len(planned.to_run)
         self._say(f"{len(planned.entries)} steps, {completed} of them done" if planned.to_run else "all of it is done")
         if trainings:
@@ -234,7 +237,7 @@ class Fit(FitSession):
         self._new_languages = request.model.new_languages(request.directions or (languages,))
         return languages
 
-    def _prepare(self) -> PreparedFit:
+    def _prepare(self) -> Session:
         request, texts = self._request, self._read()
         train = [pair for text in texts.values() for pair in text.train]
         additional_text = read_text(request.text, next(iter(texts.values())), self._cleaning)
@@ -274,7 +277,7 @@ class Fit(FitSession):
         self._show_choice(configuration.choice, measured)
         advised = recommendation(len(train), measured.tokens_ratio, excluded=excluded)
         self._say(f"On tasks with a similar gap: {advised}")
-        return PreparedFit(session, measured.tokens_per_character)
+        return session
 
     def _excluded(self, measured: TextMeasurement) -> set[str]:
         """Initialisers that this text or task does not allow: VocADT learns from one direction, and takes memory."""
@@ -315,15 +318,6 @@ class Fit(FitSession):
             for warning in self._request.model.warnings_about(documents.pairs, pair):
                 self._say(warning)
         return dict(zip(directions, splits, strict=True))
-
-
-def expected_training(
-    session: Session, planned: Plan, model: Path, tokens_per_character: float
-) -> tuple[int, Duration | None]:
-    """The number of trainings of a plan, and their time on this machine; None if it is not known."""
-    runtime = session.experiment.runtime
-    trainings = estimates(session.store, planned, runtime)
-    return len(trainings), training_time(trainings, runtime, machine().cores, model, tokens_per_character)
 
 
 def _require_loadable(planned: Plan) -> None:

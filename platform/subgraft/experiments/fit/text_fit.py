@@ -32,7 +32,7 @@ from subgraft.experiments.fit.commented_yaml import Commented, Section, to_yaml
 from subgraft.experiments.fit.configuration import HEADER, OLD, USUAL_LENGTH, Machine, runtime_of
 from subgraft.experiments.fit.outcome import Outcome
 from subgraft.experiments.fit.preview_page import render
-from subgraft.experiments.fit.session import FitRequest, FitSession, PreparedFit, expected_training, machine
+from subgraft.experiments.fit.session import FitRequest, FitSession, machine
 from subgraft.experiments.fit.split import Documents, Split, split
 from subgraft.experiments.fit.tokenization_report import measure_lines
 from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, MAX_ADDED, preview_vocabularies
@@ -166,7 +166,7 @@ class TextFit(FitSession):
             "only this text": request.only_this_text,
         }
 
-    def _prepare(self) -> PreparedFit:
+    def _prepare(self) -> Session:
         request, old = self._request, self._request.model.tokenizers["decoder"]
         self._heading("Text")
         text = self._read()
@@ -200,14 +200,13 @@ class TextFit(FitSession):
             tested=self.tested[request.quick] if self.tested else None,
             max_length=self.max_length,
         )
-        tokens_per_character = sum(map(len, old.encode_batch(train))) / max(1, characters)
         earlier = self._folder.identity.get(_READ)
         self._folder.claim(self._identity)
         files = {f"task/{name}": lines for name, lines in self._task_files(text).items()}
         self._folder.write_lines({**files, **_other_files(other, self._languages.target)})
         if request.hours is not None:
             # Another measurement would make another experiment of a fit that is continued.
-            read = earlier if isinstance(earlier, int) else self._within_hours(configuration, tokens_per_character)
+            read = earlier if isinstance(earlier, int) else self._within_hours(configuration)
             read = min(read, PASSES * characters)
             self._folder.claim({**self._identity, _READ: read})
             if examples_needed(characters, read) != extension.min_count:
@@ -215,18 +214,17 @@ class TextFit(FitSession):
             configuration = replace(configuration, extension=extension, training=TextTraining.of(read))
         session = self._open_session(configuration.yaml())
         self._say(configuration.in_words)
-        return PreparedFit(session, tokens_per_character)
+        return session
 
-    def _within_hours(self, configuration: _Configuration, tokens_per_character: float) -> int:
+    def _within_hours(self, configuration: _Configuration) -> int:
         """How many characters each training may read, at the pace of this machine."""
         self._folder.write_configuration(configuration.yaml())
         session = Session(load(self._folder.configuration, Experiment), self._folder.out)
-        directory = self._request.model.directory
-        _, expected = expected_training(session, session.plan(), directory, tokens_per_character)
+        expected = self._expected(session, session.plan())
         if expected is None:
             what = "how long an update of this model takes is not known"
             raise ArgumentError(what, where="hours", hint="Give `characters`.")
-        hours, hours_needed = self._request.hours or 0.0, expected.seconds / 3600
+        hours, hours_needed = self._request.hours or 0.0, expected.updates / 3600
         read = configuration.training.characters
         read = int(read * hours / hours_needed) if hours_needed else read
         if read < MIN_TRAINING_CHARACTERS:

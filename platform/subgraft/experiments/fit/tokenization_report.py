@@ -30,14 +30,12 @@ class TextMeasurement:
     Attributes:
         vocabulary: Learnt for this measurement alone; the experiment learns its own, of the same size.
         gap: Between the model's vocabulary and this one.
-        tokens_per_character: Tokens of the model's vocabulary per target character.
         old_tokens: How many tokens of the model's vocabulary occur in at most MAX_COMPARED_LINES lines of the text.
         lost: Lines of the text that the model's vocabulary gives back and this one does not.
     """
 
     vocabulary: Tokenizer
     gap: Gap
-    tokens_per_character: float
     old_tokens: int
     lost: LostText
 
@@ -100,8 +98,7 @@ def _measure(
     gap = compare(old, own, sample, EXAMPLES)
     assert gap.text is not None
     old_tokens = set(chain.from_iterable(old.encode_batch(_sample(text))))
-    tokens_per_character = gap.text.upstream.tokens / max(1, sum(map(len, sample)))
-    return TextMeasurement(own, gap, tokens_per_character, len(old_tokens), lost_text(old, own, text))
+    return TextMeasurement(own, gap, len(old_tokens), lost_text(old, own, text))
 
 
 def _sample(lines: Sequence[str]) -> Sequence[str]:
