@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from subgraft.evaluation.reporting.drawing import ResponsivePng
 from subgraft.evaluation.reporting.records import Command
 from subgraft.experiments.search.page import build_document, render
-from subgraft.experiments.search.trial_results import SearchData, TrialResult, Value, best
+from subgraft.experiments.search.trial_results import SearchData, TrialResult, Value, best, ordered
 
 OBJECTIVES = ("dev_bleu", "sentences_per_second")
 
@@ -56,6 +57,24 @@ def test_of_equal_trials_the_first_is_among_the_best() -> None:
     assert numbers(best((trial(2, 20.0, 50.0), trial(1, 20.0, 50.0), trial(3, 19.0, 50.0)), OBJECTIVES)) == [1]
 
 
+def test_the_best_trials_come_first_and_those_without_a_score_last() -> None:
+    assert numbers(tuple(ordered(TRIALS[::-1], OBJECTIVES))) == [1, 2, 3, 5, 4]
+    assert numbers(tuple(ordered(TRIALS, OBJECTIVES[1:]))) == [2, 3, 1, 4, 5]
+    bits = [replace(trial(n, 0, 0), objectives={"dev_bits_per_character": value}) for n, value in ((1, 2.0), (2, 1.5))]
+    assert numbers(tuple(ordered(bits, ("dev_bits_per_character",)))) == [2, 1], "fewer bits are better"
+
+
+def test_plots_have_a_form_for_narrow_screens() -> None:
+    figures = build_document(DATA).figures
+    assert figures and all(isinstance(figure.png, ResponsivePng) for figure in figures)
+
+
+def test_values_of_trials_are_no_markup() -> None:
+    bad = "<script>alert(1)</script>"
+    page = render(replace(DATA, name=bad, trials=(replace(TRIALS[4], values={"initialiser": bad}, said=bad),)))
+    assert bad not in page and page.count("&lt;script&gt;") >= 3
+
+
 def test_the_page_has_every_trial_with_what_came_of_it() -> None:
     page = render(DATA)
     (listed,) = re.findall(r"<h2>All trials</h2>(.*?)</section>", page, flags=re.DOTALL)
@@ -64,7 +83,7 @@ def test_the_page_has_every_trial_with_what_came_of_it() -> None:
         for row in re.findall(r"<tr>(.*?)</tr>", listed, flags=re.DOTALL)
     ]
     cells = {row[0].strip(): [cell.strip() for cell in row] for row in rows if row}
-    assert list(cells) == ["1", "2", "3", "4", "5"]
+    assert list(cells) == ["1", "2", "3", "4", "5"], "finished ones first, and of these the best"
     assert cells["1"][:6] == ["1", "patt", "0.25", "1000", "20.25", "50.00"]
     assert cells["2"][2] == "–", "avg has no kd_weight"
     assert [cells[number][6] for number in cells] == ["finished"] * 3 + ["stopped", "refused"]

@@ -120,7 +120,7 @@ class Costs(NamedTuple):
         settings: MeasurementSettings = stage.evaluation
         segments = min(settings.test_sentences or self.test_segments, self.test_segments)
         timed = min(settings.speed_sentences, segments) * (1 + settings.speed_repeats) if stage.speed else 0
-        if stage.objective.kind == "causal":  # all lines are scored, the timed ones are continued
+        if stage.objective.continues_text:  # all lines are scored, the timed ones are continued
             return self.dev * segments + self.test * (timed + min(settings.speed_sentences, segments))
         return self.test * (segments + timed)
 
@@ -267,7 +267,7 @@ class _Measurement:
         update = self._cost(first, last) / (len(watch.updates) - 1)
         scoring = self._cost(last, watch.scores[-1])
         per_dev, per_test = scoring / min(scored, dev), evaluating / min(scored, test)
-        if stage.objective.kind == "causal":  # an evaluation scores each line, too
+        if stage.objective.continues_text:  # an evaluation scores each line, too
             per_test = max(0.0, per_test - per_dev)
         return Costs(
             checkpoint=self._importing,

@@ -16,7 +16,7 @@ from subgraft.evaluation.reporting.table import Span, Table, Text, table, text
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.space import as_yaml, planned_trials, search_settings, template, trial_system
 from subgraft.experiments.search.study import importances
-from subgraft.experiments.search.trial_results import SearchData, TrialResult, Value, best, ended
+from subgraft.experiments.search.trial_results import SearchData, TrialResult, Value, best, ended, ordered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +47,7 @@ class Page:
     def data(self, trials: Mapping[int, TrialResult]) -> SearchData:
         experiment, search = self._pipeline.experiment, search_settings(self._pipeline)
         dashboard = [Command("Ray's dashboard", f"http://{self.dashboard}")] if self.dashboard else []
-        ordered = tuple(trial for _, trial in sorted(trials.items()))
+        by_number = tuple(trial for _, trial in sorted(trials.items()))
         systems = self.systems(trials)
         return SearchData(
             name=experiment.name,
@@ -55,8 +55,8 @@ class Page:
             parameters=tuple(search.space.varied),
             objectives=search.objectives,
             planned=planned_trials(self._pipeline),
-            trials=ordered,
-            importance=importances(search, ordered),
+            trials=by_number,
+            importance=importances(search, by_number),
             systems=f"systems:\n{systems}" if systems else "",
             commands=(Command("MLflow's page: every trial with its stages and curves", self._tracking), *dashboard),
             generated=any(
@@ -151,8 +151,11 @@ def _curves(data: SearchData) -> document.Figure:
 
 def _trials(data: SearchData) -> Table:
     columns = ["state", "seconds", "steps made", "taken over", "note"]
-    rows = [[*_row(data, trial), *_course(trial)] for trial in data.trials]
-    note = "Steps made: those that no trial before it had made, and no run. Note: the first line of why it was refused."
+    rows = [[*_row(data, trial), *_course(trial)] for trial in ordered(data.trials, data.objectives)]
+    note = (
+        "The best come first. Steps made: those that no trial before it had made, and no run. Note: the first line of "
+        "why it was refused."
+    )
     return table([*_headings(data), *columns], rows, "", note, left=(-1,))
 
 
@@ -182,6 +185,7 @@ TITLES: Mapping[str, str] = {
 _COLOUR, _BEST, _OTHER = "#56789a", "#D55E00", "#c3c9d2"
 
 
+@drawing.for_narrow_screens
 def plot_front(data: SearchData) -> bytes:
     """Finished trials by their objectives, and a line through those that no other beats; one objective: by trial."""
     best_trials = best(data.trials, data.objectives)
@@ -210,11 +214,12 @@ def _coordinates(data: SearchData, trial: TrialResult) -> tuple[float, float]:
     return x, trial.objectives[data.objectives[0]]
 
 
+@drawing.for_narrow_screens
 def plot_parallel(data: SearchData) -> bytes:
     """A line per finished trial through its values and objectives; the best ones in colour."""
     best_trials = best(data.trials, data.objectives)
     axes = [*data.parameters, *data.objectives]
-    with drawing.new_figure(10, 3.8) as figure:
+    with drawing.new_figure(10, 4.4) as figure:
         panel = figure.subplots()
         heights = {name: _heights([_value(trial, name) for trial in finished(data)]) for name in axes}
         for trial in sorted(finished(data), key=lambda trial: trial in best_trials):
@@ -225,7 +230,8 @@ def plot_parallel(data: SearchData) -> bytes:
         for position, name in enumerate(axes):
             panel.axvline(position, color="#9aa1ac", linewidth=0.8, zorder=1)
             _write_scale(panel, position, heights[name])
-        panel.set_xticks(range(len(axes)), [TITLES.get(name, name) for name in axes])
+        names = [TITLES.get(name, name) for name in axes]
+        panel.set_xticks(range(len(axes)), names, rotation=30, ha="right", rotation_mode="anchor")
         panel.set(yticks=[], ylim=(-0.08, 1.08), xlim=(-0.2, len(axes) - 0.55))
         panel.spines["left"].set_visible(False)
         panel.grid(visible=False)
@@ -258,6 +264,7 @@ def _write_scale(panel: Axes, position: int, heights: Mapping[Value | None, floa
         )  # fmt: skip
 
 
+@drawing.for_narrow_screens
 def plot_curves(data: SearchData) -> bytes:
     """The best dev BLEU of each trial so far, by evaluation; a cross where ASHA stopped it."""
     best_trials = best(data.trials, data.objectives)

@@ -92,6 +92,17 @@ def best(trials: Sequence[TrialResult], objectives: Sequence[str]) -> tuple[Tria
     return tuple(sorted(front, key=lambda trial: points[trial.number], reverse=True))
 
 
+def ordered(trials: Sequence[TrialResult], objectives: Sequence[str]) -> list[TrialResult]:
+    """Finished trials before others: those that no other beats, then by the objectives, the first one first."""
+    front = {trial.number for trial in best(trials, objectives)}
+
+    def rank(trial: TrialResult) -> tuple[bool, bool, list[float]]:
+        scores = [-_score(trial, name) for name in objectives] if trial.state == "finished" else []
+        return trial.state != "finished", trial.number not in front, scores
+
+    return sorted(trials, key=rank)
+
+
 def _score(trial: TrialResult, objective: str) -> float:
     """The higher, the better."""
     return -trial.objectives[objective] if objective in MINIMISED else trial.objectives[objective]
