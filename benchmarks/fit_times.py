@@ -59,8 +59,8 @@ def fit(arguments: tuple[str, ...], files: Path, folder: Path) -> Fit:
     lines = []
     for line in process.stdout:
         lines.append(line)
-        if (found := SAID.search(line)) and not begun:
-            said, begun = seconds(found[1]), time.monotonic()
+        if (match := SAID.search(line)) and not begun:
+            said, begun = seconds(match[1]), time.monotonic()
     if process.wait() or not begun:
         raise SystemExit("".join(lines))
     return Fit(said, time.monotonic() - begun, _training_seconds(folder / "home"))
@@ -86,8 +86,9 @@ def main() -> None:
         subprocess.run((*SUBGRAFT, "example", str(files)), check=True, stdout=subprocess.DEVNULL)
         for name in chosen:
             model, data = DATA[name]
-            given = Path(models[model]).absolute() if Path(models[model]).exists() else models[model]
-            taken = fit((str(given), *data), files, Path(os.environ.get("KEEP") or place, name))
+            directory = Path(models[model]).absolute()
+            base = str(directory) if directory.exists() else models[model]
+            taken = fit((base, *data), files, Path(os.environ.get("KEEP") or place, name))
             table.add(
                 f"fit --quick of {name}",
                 said=taken.said,

@@ -1,4 +1,4 @@
-"""A fit's estimate of its time: what it counts, how it is measured, and what is said on a busy machine."""
+"""A fit's estimate of its time: its parts, their measurement, and its lines on a busy machine."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_plots_have_a_form_for_narrow_screens() -> None:
     assert figures and all(isinstance(figure.png, ResponsivePng) for figure in figures)
 
 
-def test_values_of_trials_are_no_markup() -> None:
+def test_values_of_trials_are_escaped() -> None:
     bad = "<script>alert(1)</script>"
     page = render(replace(DATA, name=bad, trials=(replace(TRIALS[4], values={"initialiser": bad}, said=bad),)))
     assert bad not in page and page.count("&lt;script&gt;") >= 3

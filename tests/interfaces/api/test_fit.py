@@ -14,7 +14,7 @@ import subgraft
 from finished import separate_bundle
 from subgraft.base.errors import ArgumentError
 from subgraft.config.corpora import Languages
-from subgraft.interfaces.api.fit import as_files
+from subgraft.interfaces.api.fit import as_files, pair_columns, pair_files
 from subgraft.interfaces.cli import main
 from toys import english, german
 
@@ -60,6 +60,44 @@ def test_pairs_in_memory_are_read_in_every_form(pairs: Any) -> None:
 def test_what_is_not_pairs_is_refused(pairs: Any, complaint: str) -> None:
     with pytest.raises(ArgumentError, match=complaint), as_files(pairs, EN_DE):
         pass
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
+@pytest.mark.parametrize("names", [("source", "target"), ("de", "en"), ("British", "German")])
+def test_pairs_are_read_from_a_table_by_their_columns(tmp_path: Path, ending: str, names: tuple[str, str]) -> None:
+    sides = {"source": names[0], "target": names[1]} if names[0] != "de" else {"source": "en", "target": "de"}
+    frame = pd.DataFrame(PAIRS, columns=list(sides.values())).assign(score=1.0)
+    path = tmp_path / f"pairs.{ending}"
+    if ending == "jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    elif ending == "parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, index=False, sep="," if ending == "csv" else "\t")
+    columns = sides if names[0] == "British" else {}
+    for pairs in (path, frame, frame.to_dict("records")):
+        with pair_files(pairs, "no model", EN_DE, columns) as (languages, files):
+            read = [side.read_text(encoding="utf-8").splitlines() for side in files]
+        assert languages == EN_DE and list(zip(*read, strict=True)) == PAIRS
+
+
+def test_columns_that_pairs_lack_are_refused(tmp_path: Path) -> None:
+    path, lines = tmp_path / "pairs.csv", tmp_path / "lines.en"
+    path.write_text("english,german\none,eins\n", encoding="utf-8")
+    lines.write_text("one\n", encoding="utf-8")
+    columns = {"source": "english", "target": "deutsch"}
+    for pairs, named, complaint in (
+        (path, columns, "there is no column 'deutsch'; there are english, german"),
+        ([("one", "eins")], columns, "a tuple has no columns"),
+        ((lines, lines), columns, "a file of lines has no columns"),
+        (lines, {}, "one file of pairs must be a table or bilingual"),
+        (tmp_path / "absent.csv", {}, "absent.csv"),
+    ):
+        with pytest.raises(subgraft.UserError, match=complaint), pair_files(pairs, "no model", EN_DE, named):
+            pass
+    for field in ("english", {"source": "english"}, {"text": "english"}):
+        with pytest.raises(ArgumentError, match="pairs have the columns source and target"):
+            pair_columns(field)
 
 
 @pytest.mark.ray

@@ -169,3 +169,15 @@ def test_inputs_of_other_forms_are_refused(classifier: Path) -> None:
         subgraft.predict(classifier, ["a", 5])
     with pytest.raises(UserError, match="expected a list of inputs"):
         subgraft.predict(classifier, "a text")
+
+
+def test_objects_have_fields_of_other_names(classifier: Path) -> None:
+    objects = [{"review": text, "stars": 3} for text in TEXTS]
+    assert (
+        subgraft.predict(classifier, objects, field={"text": "review"}).texts
+        == subgraft.predict(classifier, TEXTS).texts
+    )
+    with pytest.raises(UserError, match="there is no field 'body'; there are review, stars"):
+        subgraft.predict(classifier, objects, field={"text": "body"})
+    with pytest.raises(UserError, match="expected an object with fields, found 'a text'"):
+        subgraft.predict(classifier, ["a text"], field={"text": "body"})

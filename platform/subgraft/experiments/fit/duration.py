@@ -212,6 +212,7 @@ class _Watch:
     runtime: Runtime
     cache: Path | None = None
     measured: Path | None = None
+    command: str = ""
     updates: list[_Spent] = field(default_factory=list)
     scores: list[_Spent] = field(default_factory=list)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from io import StringIO
@@ -15,7 +15,7 @@ from subgraft.base.errors import ArgumentError
 from subgraft.interfaces.api.arguments import LanguagePair, pair_of, path_of, require_whole
 from subgraft.interfaces.api.experiments import experiment_of, store_step
 from subgraft.interfaces.api.exports import on_disk
-from subgraft.interfaces.api.fit import Pairs, TextSource, as_files, bilingual_file, pair_files, text_paths
+from subgraft.interfaces.api.fit import Pairs, TextSource, pair_columns, pair_files, text_paths
 from subgraft.interfaces.api.progress import CallbackObserver, ProgressCallback
 from subgraft.interfaces.api.shown import as_html, as_text
 from subgraft.orchestration.store.outputs import require_empty_directory
@@ -101,7 +101,7 @@ def finetune(
     *,
     out: Path | str,
     text: TextSource = (),
-    field: str = "text",
+    field: str | Mapping[str, str] = "text",
     languages: LanguagePair | None = None,
     steps: int | None = None,
     learning_rate: float | None = None,
@@ -116,12 +116,13 @@ def finetune(
 
     Args:
         model: One in memory, a directory, a hub id, or models:/NAME@ALIAS.
-        pairs: Two files, a bilingual file (TMX, XLIFF), (source, target) tuples, a `pandas.DataFrame` or a
-            `datasets.Dataset` (see `Pairs`).
+        pairs: Two files, one file (TMX, XLIFF, CSV, TSV, JSON lines, Parquet), (source, target) tuples, a
+            `pandas.DataFrame` or a `datasets.Dataset` (see `Pairs`).
         out: The directory to write; absent or empty.
         text: The text of a language model, in place of pairs: a path or several, of files or folders (lines, JSON
             lines, Parquet), or a table.
-        field: The column of the text in tables, JSON lines and Parquet.
+        field: The column of the text in tables, JSON lines and Parquet; of pairs in a table its columns, as in
+            {"source": "english", "target": "german"}.
         languages: Of source and target, if the model's files do not name them.
         steps: Updates.
         learning_rate: Its maximum; embeddings are trained at the same rate.
@@ -145,6 +146,8 @@ def finetune(
         from subgraft.experiments.fit.base_model import BaseModelFacts
 
         if pairs is None:
+            if not isinstance(field, str):
+                raise ArgumentError("text has one column", where="field", hint="Give its name.")
             paths = stack.enter_context(text_paths("text", text, field))
             if not paths:
                 raise ArgumentError("there are neither pairs nor text", where="text", hint="Give one of them.")
@@ -153,10 +156,7 @@ def finetune(
         elif not isinstance(text, tuple) or text:
             raise ArgumentError("a model is finetuned on pairs or on text", where="text", hint="Leave out one of them.")
         else:
-            if bilingual := bilingual_file(pairs):
-                pair, files = stack.enter_context(pair_files(bilingual, directory, pair))
-            else:
-                files = stack.enter_context(as_files(pairs, pair))
+            pair, files = stack.enter_context(pair_files(pairs, directory, pair, pair_columns(field)))
             facts = BaseModelFacts.find(str(model), str(directory))
             direction = facts.languages(pair)
             settings = _settings(facts, direction, _split(files, direction), Path(folder))

@@ -32,12 +32,15 @@ if TYPE_CHECKING:
     from subgraft.interfaces.api.outputs import Model
     from subgraft.orchestration.store.events import Observer
 
-# Two files, line by line; a bilingual file (TMX, XLIFF); (source, target) tuples; or a table (pandas.DataFrame,
-# datasets.Dataset) with a column for each side, named source and target or by the languages' codes, or a column
-# `translation` of {code: text}. Of several directions, a mapping of these by name: {"de-en": …, "fr-en": …}.
+# Two files, line by line; one bilingual file (TMX, XLIFF); (source, target) tuples; or a table (pandas.DataFrame,
+# datasets.Dataset, a file of CSV, TSV, JSON lines or Parquet) with a column for each side, named source and target, by
+# the languages' codes or by `field`, or a column `translation` of {code: text}. Of several directions, a mapping of
+# these by name: {"de-en": …, "fr-en": …}.
 Pairs: TypeAlias = "tuple[Path, Path] | Iterable[tuple[str, str]] | Any"
 # A path or several, of files or folders; or a table (pandas.DataFrame, datasets.Dataset) with a column of texts.
 TextSource: TypeAlias = "Path | str | Sequence[Path | str] | Any"
+# The endings of tables of pairs.
+_TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 @dataclass(frozen=True)
@@ -119,10 +122,10 @@ def fit(
 
     Args:
         model: A directory, a hub id, or models:/NAME@ALIAS.
-        pairs: Two files, a bilingual file (TMX, XLIFF), (source, target) tuples, a `pandas.DataFrame` or a
-            `datasets.Dataset` (see `Pairs`); for one model of several directions a mapping of these, as in
-            {"de-en": …, "fr-en": …}; with `labels` one file of labelled examples, (text, label) tuples, or a table with
-            text and label, or value. None to fit a language model to `text`.
+        pairs: Two files, one file (TMX, XLIFF, CSV, TSV, JSON lines, Parquet), (source, target) tuples, a
+            `pandas.DataFrame` or a `datasets.Dataset` (see `Pairs`); for one model of several directions a mapping of
+            these, as in {"de-en": …, "fr-en": …}; with `labels` one file of labelled examples, (text, label) tuples, or
+            a table with text and label, or value. None to fit a language model to `text`.
         out: An absent or empty folder, or that of the same fit, which continues.
         languages: Of source and target, if the model's files do not name them.
         text: Without pairs, the text of a language model: a path or several, of files or folders (lines, JSON lines,
@@ -131,7 +134,8 @@ def fit(
             files or folders of JSON lines; or a table with a column messages or conversations.
         other: Other text, on which a language model must not become worse.
         field: The column of the text in tables, JSON lines and Parquet; with `labels` columns by role, as in
-            {"text": "review", "label": "stars"}, where they have not their usual names.
+            {"text": "review", "label": "stars"}, where they have not their usual names; of pairs in a table, as in
+            {"source": "english", "target": "german"}.
         only_this_text: Whether a language model is for this text alone, so that its vocabulary may be replaced.
         characters: How many characters each training of a language model reads; by default what suits the text.
         hours: In its place, how long all trainings of a language model may take together on this machine.
@@ -152,7 +156,6 @@ def fit(
         refuse_options_of_text(
             chat=isinstance(chat, str | Path) or len(chat) > 0,
             other=isinstance(other, str | Path) or len(other) > 0,
-            field=field != "text" and not labels,
             only_this_text=only_this_text,
             characters=characters,
             hours=hours,
@@ -190,12 +193,11 @@ def fit(
         elif directions:
             assert isinstance(pairs, Mapping)  # their names are its keys
             for direction, direction_pairs in zip(directions, pairs.values(), strict=True):
-                files += stack.enter_context(as_files(direction_pairs, direction))
-        elif bilingual := bilingual_file(pairs):
-            pair, files = stack.enter_context(pair_files(bilingual, model, requested[0] if requested else None))
-            requested = (pair,)
+                files += stack.enter_context(pair_files(direction_pairs, model, direction, pair_columns(field)))[1]
         else:
-            files = stack.enter_context(as_files(pairs, requested[0] if requested else None))
+            first = requested[0] if requested else None
+            pair, files = stack.enter_context(pair_files(pairs, model, first, pair_columns(field)))
+            requested = () if pair is None else (pair,)
         session = fit_session(
             model,
             files,
@@ -383,38 +385,79 @@ def _is_pair(codes: Sequence[str]) -> bool:
     return len(codes) == 2 and all(codes)
 
 
-def bilingual_file(pairs: Any) -> Path | None:
-    """The path of a bilingual file, if the pairs are one."""
-    from subgraft.data.sources.bilingual import is_bilingual
-
-    return Path(pairs) if isinstance(pairs, str | Path) and is_bilingual(Path(pairs)) else None
+def pair_columns(field: str | Mapping[str, str]) -> Mapping[str, str]:
+    """The columns of pairs by role; none if they have their usual names. Raises ArgumentError for other roles."""
+    if field == "text" or not field:
+        return {}
+    if isinstance(field, str) or field.keys() != {"source", "target"}:
+        given = field if isinstance(field, str) else ", ".join(field)
+        hint = "Name both columns, as in source=english and target=german."
+        raise ArgumentError(f"pairs have the columns source and target, not {given}", where="field", hint=hint)
+    return field
 
 
 @contextmanager
 def pair_files(
-    bilingual: Path, model: Path | str, languages: Languages | None
-) -> Iterator[tuple[Languages, tuple[Path, Path]]]:
-    """The languages of a bilingual file's pairs, and their two files, which are temporary.
+    pairs: Pairs, model: Path | str, languages: Languages | None, columns: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[tuple[Languages | None, tuple[Path, Path]]]:
+    """The languages of pairs and their two files, which are temporary unless pairs are two files.
 
-    languages: None for those that the model's files name, or else the file's two. Raises UserError as `read_pairs`.
+    Args:
+        pairs: See `Pairs`.
+        model: Its files may name the languages.
+        languages: None for those that a bilingual file or the model's files name.
+        columns: Of source and target in a table; empty for their usual names.
+
+    Raises:
+        UserError: As `read_pairs`, for a file of another form, and for columns where there are none.
     """
-    from subgraft.data.sources.bilingual import read_pairs
+    from subgraft.data.sources.bilingual import is_bilingual, read_pairs
     from subgraft.modeling.tokenizers import checkpoint_languages
 
-    pair, pairs = read_pairs(bilingual, languages or checkpoint_languages(Path(located(model))))
-    with as_files(pairs, pair) as files:
-        yield pair, files
+    path = Path(pairs) if isinstance(pairs, str | Path) else None
+    if path is not None:
+        named = languages or checkpoint_languages(Path(located(model)))
+        if is_bilingual(path):
+            _refuse_columns(columns, "a bilingual file")
+            languages, pairs = read_pairs(path, named)
+        else:
+            pairs = _table_rows(path)
+            with as_files(pairs, named, columns) as files:
+                yield languages, files
+            return
+    with as_files(pairs, languages, columns) as files:
+        yield languages, files
+
+
+def _table_rows(path: Path) -> list[Mapping[Any, Any]]:
+    """The rows of a table of pairs. Raises UserError for a file of another form."""
+    from subgraft.base.files import require_path
+    from subgraft.data.sources.labelled_files import LabelledFiles, rows
+
+    if not path.name.lower().removesuffix(".gz").endswith(_TABLES):
+        hint = f"Give two files of lines, or one whose name ends in {', '.join(_TABLES)}, .tmx or .xliff."
+        raise UserError("one file of pairs must be a table or bilingual", where=str(path), hint=hint)
+    require_path(path)
+    return [row.columns for row in rows(path, LabelledFiles(files={"train": str(path)}))]
+
+
+def _refuse_columns(columns: Mapping[str, str], what: str) -> None:
+    if columns:
+        raise ArgumentError(f"{what} has no columns", where="field", hint="Leave it out.")
 
 
 @contextmanager
-def as_files(pairs: Pairs, languages: Languages | None) -> Iterator[tuple[Path, Path]]:
+def as_files(
+    pairs: Pairs, languages: Languages | None, columns: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[tuple[Path, Path]]:
     """The two files of the pairs, which are temporary for pairs in memory."""
     if isinstance(pairs, tuple) and len(pairs) == 2 and all(isinstance(path, Path) for path in pairs):
+        _refuse_columns(columns, "a file of lines")
         yield pairs  # type: ignore[misc]
         return
     with tempfile.TemporaryDirectory(prefix="subgraft-") as folder:
         files = Path(folder) / "source", Path(folder) / "target"
-        lines = [list(side) for side in zip(*_in_memory(pairs, languages), strict=True)] or [[], []]
+        lines = [list(side) for side in zip(*_in_memory(pairs, languages, columns), strict=True)] or [[], []]
         for path, side in zip(files, lines, strict=True):
             path.write_text("".join(f"{line}\n" for line in side), encoding="utf-8")
         yield files
@@ -465,7 +508,7 @@ def _to_json_value(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-def _in_memory(pairs: Any, languages: Languages | None) -> Iterator[tuple[str, str]]:
+def _in_memory(pairs: Any, languages: Languages | None, columns: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Pairs of one line each. Raises ArgumentError for anything that is not a pair of texts."""
     if isinstance(pairs, Mapping):  # a DatasetDict, for example
         splits = ", ".join(map(str, pairs))
@@ -475,10 +518,14 @@ def _in_memory(pairs: Any, languages: Languages | None) -> Iterator[tuple[str, s
     records = pairs.to_dict("records") if hasattr(pairs, "to_dict") and hasattr(pairs, "columns") else pairs
     if not isinstance(records, Iterable) or isinstance(records, str | bytes):
         raise ArgumentError(f"expected pairs of texts, found {shown(pairs)}", where="pairs")
-    sides = _columns(names, languages) if names else None
+    if not names and isinstance(records, Sequence) and records and isinstance(records[0], Mapping):
+        names = [str(name) for name in records[0]]
+    sides = _columns(names, languages, columns) if names else None
+    if sides is None:
+        _refuse_columns(columns, "a tuple")
     for number, record in enumerate(records, 1):
         if sides is not None:
-            texts = tuple(map(record.get("translation", record).get, sides))
+            texts = tuple(map((record if columns else record.get("translation", record)).get, sides))
         else:
             texts = tuple(record) if isinstance(record, tuple | list) else (record,)
         if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
@@ -486,8 +533,12 @@ def _in_memory(pairs: Any, languages: Languages | None) -> Iterator[tuple[str, s
         yield " ".join(texts[0].splitlines()), " ".join(texts[1].splitlines())
 
 
-def _columns(names: Sequence[str], languages: Languages | None) -> tuple[str, ...]:
+def _columns(names: Sequence[str], languages: Languages | None, columns: Mapping[str, str]) -> tuple[str, ...]:
     """The columns of source and target, or the languages' keys in a column `translation`."""
+    if columns:
+        if missing := [column for column in columns.values() if column not in names]:
+            raise ArgumentError(f"there is no column '{missing[0]}'; there are {', '.join(names)}", where="pairs")
+        return columns["source"], columns["target"]
     codes = () if languages is None else (languages.source, languages.target)
     if "translation" in names and codes:
         return codes
@@ -497,4 +548,5 @@ def _columns(names: Sequence[str], languages: Languages | None) -> tuple[str, ..
     if len(names) == 2:
         return tuple(names)
     expected = "source and target" + (f", or {codes[0]} and {codes[1]}" if codes else "")
-    raise ArgumentError(f"expected the columns {expected}; there are {', '.join(names)}", where="pairs")
+    hint = "Name them by `field`, as in source=NAME and target=NAME."
+    raise ArgumentError(f"expected the columns {expected}; there are {', '.join(names)}", where="pairs", hint=hint)

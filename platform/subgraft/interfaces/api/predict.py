@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from subgraft.base.errors import ArgumentError
@@ -93,6 +94,7 @@ def predict(
     inputs: Sequence[Any],
     *,
     languages: LanguagePair | None = None,
+    field: Mapping[str, str] = MappingProxyType({}),
     progress: Callable[[int], None] | None = None,
 ) -> Predicted:
     """Predict labels, tags, answers or ranks with a finetuned model.
@@ -102,6 +104,7 @@ def predict(
         inputs: By the task, texts; tuples of two texts; (question, passage); lists of words; (query, [candidate, …]);
             or objects with the fields of labelled files, such as {"text": "…", "entity": [0, 3]}.
         languages: Of models with language codes.
+        field: The names of an object's fields by role, as in {"text": "review"}, where they have not their usual ones.
         progress: Called with the number of inputs done.
 
     Raises:
@@ -111,9 +114,24 @@ def predict(
         hint = "Give [text]." if isinstance(inputs, str) else ""
         raise ArgumentError(f"expected a list of inputs, found {shown(inputs)}", where="inputs", hint=hint)
     headed = prediction_model(model)
-    values = [headed.form.of_value(value, f"input {number}") for number, value in enumerate(inputs, 1)]
+    values = [
+        headed.form.of_value(_by_role(value, field, f"input {number}"), f"input {number}")
+        for number, value in enumerate(inputs, 1)
+    ]
     predictor = headed.predictor(None if languages is None else pair_of(languages))
     return Predicted(headed.task, tuple(inputs), tuple(predictor.predict(values, progress=progress)))
+
+
+def _by_role(value: Any, field: Mapping[str, str], where: str) -> Any:
+    """An object with its fields by role. Raises ArgumentError for an input without these fields."""
+    if not field:
+        return value
+    if not isinstance(value, Mapping):
+        raise ArgumentError(f"expected an object with fields, found {shown(value)}", where=where)
+    if missing := [name for name in field.values() if name not in value]:
+        present = ", ".join(map(str, value)) or "none"
+        raise ArgumentError(f"there is no field '{missing[0]}'; there are {present}", where=where)
+    return {**value, **{role: value[name] for role, name in field.items()}}
 
 
 class PredictionModel(NamedTuple):

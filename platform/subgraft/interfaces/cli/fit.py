@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,8 +46,8 @@ def add_to(commands: Commands) -> None:
     fit.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     pairs = (
         "two files, plain or gzipped; line N of one translates line N of the other. Lines that are blank in both end a "
-        "document. Or one bilingual file (TMX, XLIFF). Repeat it, each time with --languages, to train one model for "
-        "several directions"
+        "document. Or one file: bilingual (TMX, XLIFF) or a table (CSV, TSV, JSON lines, Parquet). Repeat it, each "
+        "time with --languages, to train one model for several directions"
     )
     data = fit.add_mutually_exclusive_group()
     data.add_argument("--pairs", type=Path, nargs="+", action="append", metavar="FILE", help=pairs)
@@ -72,7 +71,7 @@ def add_to(commands: Commands) -> None:
     fit.add_argument("--other", type=Path, nargs="+", default=[], metavar="FILE", help=other)
     field = (
         "a column that has another name: with --text that of the text in JSON lines and Parquet (default: text); with "
-        "--labels as in label=stars, repeatable"
+        "--labels as in label=stars, with --pairs as in source=english, repeatable"
     )
     add_field(fit, field)
     alone = "with --text or --chat: the model is for this text alone, so that its vocabulary may be replaced too"
@@ -100,11 +99,11 @@ def run_fit(arguments: argparse.Namespace) -> None:
     common = selected(arguments, "out", "quick", "max_lost_lines", "text") | {"console": console()}
     own = selected(arguments, "chat", "other", "only_this_text", "characters", "hours")
     if arguments.pairs or arguments.labels:
-        refuse_options_of_text(**own, field=arguments.pairs and arguments.field)
+        refuse_options_of_text(**own)
         with ExitStack() as stack:
             files: tuple[Path, ...] = (arguments.labels,)
             if arguments.pairs:
-                files, directions = _pair_files(arguments.model, arguments.pairs, directions, stack)
+                files, directions = _pair_files(arguments, directions, stack)
             labels, columns = arguments.labels is not None, dict(arguments.field)
             session = fit_session(
                 arguments.model, files, labels=labels, languages=directions, columns=columns, **common
@@ -123,23 +122,23 @@ def _execute(session: FitSession, arguments: argparse.Namespace) -> None:
 
 
 def _pair_files(
-    model: str, groups: Sequence[Sequence[Path]], directions: tuple[Languages, ...], stack: ExitStack
+    arguments: argparse.Namespace, directions: tuple[Languages, ...], stack: ExitStack
 ) -> tuple[tuple[Path, ...], tuple[Languages, ...]]:
-    """Two files for each group of pairs, and the directions; those of bilingual files are temporary."""
-    from subgraft.data.sources.bilingual import is_bilingual
-    from subgraft.interfaces.api.fit import pair_files
+    """Two files for each group of pairs, and the directions; files made of one file are temporary."""
+    from subgraft.interfaces.api.fit import pair_columns, pair_files
 
-    files: list[Path] = []
+    columns, groups = pair_columns(dict(arguments.field)), arguments.pairs
+    files: tuple[Path, ...] = ()
     for number, group in enumerate(groups):
-        if len(group) == 1 and is_bilingual(group[0]):
-            requested = directions[number] if number < len(directions) else None
-            pair, group = stack.enter_context(pair_files(group[0], model, requested))
-            directions = directions if directions or len(groups) > 1 else (pair,)
-        if len(group) != 2:
-            hint = "Give a file of sources and a file of their translations, or one bilingual file (TMX, XLIFF)."
+        if len(group) > 2:
+            hint = "Give a file of sources and a file of their translations, or one file (TMX, XLIFF, a table)."
             raise ArgumentError(f"expected two files, found {len(group)}", where="pairs", hint=hint)
-        files += group
-    return tuple(files), directions
+        requested = directions[number] if number < len(directions) else None
+        pairs = group[0] if len(group) == 1 else tuple(group)
+        pair, both = stack.enter_context(pair_files(pairs, arguments.model, requested, columns))
+        directions = directions if directions or len(groups) > 1 or pair is None else (pair,)
+        files += both
+    return files, directions
 
 
 def _add_advise(commands: Commands) -> None:
