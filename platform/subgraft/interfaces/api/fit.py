@@ -390,9 +390,9 @@ def pair_columns(field: str | Mapping[str, str]) -> Mapping[str, str]:
     if field == "text" or not field:
         return {}
     if isinstance(field, str) or field.keys() != {"source", "target"}:
-        given = field if isinstance(field, str) else ", ".join(field)
+        named = field if isinstance(field, str) else ", ".join(field)
         hint = "Name both columns, as in source=english and target=german."
-        raise ArgumentError(f"pairs have the columns source and target, not {given}", where="field", hint=hint)
+        raise ArgumentError(f"pairs have the columns source and target, not {named}", where="field", hint=hint)
     return field
 
 
