@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from subgraft.base.errors import UserError
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of
+from subgraft.modeling.gguf_files import require_layout
+from subgraft.modeling.hub import read_config
 from subgraft.modeling.sides import side
 from subgraft.pipeline.compute.transfer import transfer
 from subgraft.subwords.vocabulary.extend import extend
@@ -61,6 +64,15 @@ def test_an_untied_model_is_the_same_model_and_stays_untied(name: str, tmp_path:
     extended = extend(loaded.decoder, german(50, 1), 20)
     transfer(tmp_path / "untied", {"decoder": extended}, Method("mean"), tmp_path / "extended")
     assert not side(Bundle.load(tmp_path / "extended").model, "decoder").tied
+
+
+@pytest.mark.parametrize(("name", "refused"), [("gemma-2b", True), ("gemma-2-2b", True), ("gemma-3-1b-pt", False)])
+def test_llama_cpp_has_no_untied_gemma_before_the_third(name: str, refused: bool, tmp_path: Path) -> None:
+    CHECKPOINTS[name].publish(tmp_path)
+    family, config = family_of(read_config(tmp_path)), read_config(tmp_path)
+    require_layout(family, config, "model")
+    with pytest.raises(UserError, match="no output embeddings of their own") if refused else nullcontext():
+        require_layout(family, family.untied(config), "model")
 
 
 def test_an_encoder_decoder_is_not_untied() -> None:

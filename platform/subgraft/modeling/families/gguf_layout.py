@@ -41,6 +41,7 @@ class GgufLayout:
         transposed: The ends of the names of weights that are [inputs, outputs] in transformers.
         scaled_by_tensors: The kinds of scaled positions whose factors are a tensor.
         activations: The activation functions that llama.cpp computes, and the entry of config.json that names one.
+        always_tied: Whether llama.cpp computes logits by the input embeddings alone.
     """
 
     architecture: ClassVar[str]
@@ -50,9 +51,12 @@ class GgufLayout:
     activation_key: ClassVar[str] = "hidden_act"
     norm_offset: ClassVar[float] = 0.0
     scaled_by_tensors: ClassVar[tuple[str, ...]] = ()
+    always_tied: ClassVar[bool] = False
 
     def settings(self, config: Config) -> Settings:
         """The settings. Raises UserError for what llama.cpp cannot compute."""
+        if self.always_tied and not config.get("tie_word_embeddings", True):
+            raise lacks(self.architecture, "output embeddings of their own")
         function = config[self.activation_key]
         if function not in self.activations:
             raise lacks(self.architecture, f"the activation function {function!r:.40}")
@@ -304,6 +308,7 @@ class GemmaLayout(RotaryLayout):
 
     architecture = "gemma"
     activations = GELU_TANH
+    always_tied = True
     norm_offset = 1.0
 
 
@@ -350,6 +355,7 @@ class Gemma3Layout(Gemma2Layout):
     """Gemma 3: five layers of six attend to a window, with another base of rotary positions."""
 
     architecture = "gemma3"
+    always_tied = False
     names: ClassVar[Mapping[str, str]] = {**RotaryLayout.names, "attention.sliding_window": "sliding_window"}
     period = 6
     largest = 62
