@@ -84,6 +84,23 @@ class BaseModelFacts:
         return next((kind for kind in _USUAL_OBJECTIVES if kind in objectives), min(objectives))
 
     @property
+    def is_decoder(self) -> bool:
+        """Whether it is a decoder alone, which could be untied."""
+        return self._untied is not None
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether it is a decoder whose output embeddings are its input embeddings."""
+        return self._untied not in (None, self.config)
+
+    @property
+    def _untied(self) -> dict[str, Any] | None:
+        try:
+            return family_of(self.config).untied(self.config)
+        except UserError:
+            return None
+
+    @property
     def vocabulary_kind(self) -> VocabularyKind:
         """Of a new vocabulary: a byte-level model's is byte-level too, because it gives back all text."""
         kind = kind_like(self.tokenizers["decoder"])

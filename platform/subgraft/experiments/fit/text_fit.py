@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
-from subgraft.base.errors import ArgumentError, UserError
+from subgraft.base.errors import ArgumentError
 from subgraft.base.files import file_digest, require_file
 from subgraft.base.limits import MIN_TRAINING_CHARACTERS, MIN_VOCABULARY_SIZE
 from subgraft.base.security.terminal_escaping import printable
@@ -39,7 +39,6 @@ from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, MAX_ADDED, pre
 from subgraft.experiments.session import Session
 from subgraft.experiments.steps.inputs import checkpoint_digest
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.families import family_of
 from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.pipeline.measurements.forgetting import summarise_upstream_bits
 from subgraft.subwords.vocabulary.extend import Extender
@@ -56,11 +55,11 @@ Separator: TypeAlias = Literal["eos", "bos"]
 SEPARATORS: tuple[Separator, ...] = ("eos", "bos")
 # Texts have any length.
 CLEANING = Cleaning(max_characters=None, max_ratio=None)
-EXTENDED, REPLACED = "extended", "replaced"
+UNTIED, EXTENDED, REPLACED = "untied", "extended", "replaced"
 # A model may have this many bits per character more than the one with the old vocabulary, and is called not worse.
 MARGIN = 0.01
 # Measured on SmolLM2: docs/measurements/pretrained-language-model.md.
-LEARNING_RATE, NEW_EMBEDDING_LEARNING_RATE = 2e-4, 1e-3
+LEARNING_RATE, TIED_EMBEDDING_LEARNING_RATE, NEW_EMBEDDING_LEARNING_RATE = 2e-4, 2e-5, 1e-3
 UPDATE, LARGE_UPDATE, MANY_CHARACTERS = 2000, 4000, 500_000  # characters
 PASSES, MAX_CHARACTERS, QUICK_CHARACTERS = 2, 1_000_000, 100_000
 # In the folder's identity: what a fit within hours has decided.
@@ -350,35 +349,6 @@ class TextTraining(NamedTuple):
         return sorted({max(1, round(share * self.steps)) for share in EVALUATED_AT})
 
 
-class NewEmbeddings(NamedTuple):
-    """How new embeddings are made and trained: settings of a system, and their reason."""
-
-    settings: Section
-    reason: str
-
-    def training(self, longest: int | None) -> Section:
-        """The settings of their own training. longest: the model's longest text in tokens; None for no limit."""
-        if self.settings["initialiser"] != "fitted":
-            return {}
-        length = {} if (longest or USUAL_LENGTH) >= USUAL_LENGTH else {"max_length": longest}
-        return {"fitted_training": {"epochs": None, "max_steps": FITTED_UPDATES, **length}}
-
-
-MEAN = NewEmbeddings(
-    {"initialiser": "mean", "new_embedding_learning_rate": NEW_EMBEDDING_LEARNING_RATE}, "new embeddings have far to go"
-)
-
-
-def new_embeddings(model: BaseModelFacts) -> NewEmbeddings:
-    """For an extended vocabulary: fitted, in a decoder whose input and output embeddings differ, or means of pieces."""
-    try:
-        untied = family_of(model.config).untied(model.config)
-    except UserError:  # not a decoder
-        return MEAN
-    untie = {} if untied == model.config else {"untie": True}
-    return NewEmbeddings({"initialiser": "fitted", **untie}, "read and predicted like their pieces before any training")
-
-
 class _Extension(NamedTuple):
     """The subwords that are added to the old vocabulary, and how often each occurs in the text at least."""
 
@@ -418,10 +388,11 @@ class _Configuration:
     @property
     def in_words(self) -> str:
         """The systems and their training."""
+        untied = f" {UNTIED}: with output embeddings of its own, which are now tied." if self.model.is_tied else ""
         replaced = "" if self.replaced is None else f" {REPLACED}: {self.replaced:,} subwords of the text alone."
         seeds = f"{len(self.seeds)} seed{'s' * (len(self.seeds) > 1)}"
         return (
-            f"{OLD}: the model's own vocabulary. {EXTENDED}: {self.extension.added:,} subwords more, each "
+            f"{OLD}: the model's own vocabulary.{untied} {EXTENDED}: {self.extension.added:,} subwords more, each "
             f"{self.extension.min_count:,} times or more in the text.{replaced} Each for {self.training.steps:,} "
             f"updates of {self.training.batch_size:,} characters, at {LEARNING_RATE:g}, under {seeds}."
         )
@@ -442,14 +413,6 @@ class _Configuration:
         upstream["objectives"] = Commented(objectives, "texts begin and end with this token")
         vocabulary = {"kind": kind_like(model.tokenizers["decoder"]), "mode": "extend", "size": self.extension.added}
         counts = {"min_count": self.extension.min_count, "max_lost_lines": self.max_lost_lines}
-        start = new_embeddings(model)
-        systems: list[Any] = [
-            {"name": OLD, "vocabulary": "upstream"},
-            Commented({"name": EXTENDED, **start.settings}, start.reason),
-        ]
-        if self.replaced is not None:
-            replacing = {"vocabulary_mode": "replace", "vocabulary_size": self.replaced, "vocabulary_min_count": 1}
-            systems.append({"name": REPLACED, **MEAN.settings, **replacing})
         return {
             "name": self.name,
             "preset": "small",
@@ -460,12 +423,34 @@ class _Configuration:
             "cleaning": CLEANING.model_dump(include={"max_characters", "max_ratio"}),
             "upstream": Commented(upstream, model.name),
             "downstream": {"corpus": "task", "vocabulary": vocabulary | counts},
-            "systems": systems,
-            **start.training(model.max_length),
+            "systems": self._systems(),
+            **self._fitted_training(),
             "finetune": finetuning(self.training, model, self.max_length),
             "evaluation": self._evaluation(),
             "runtime": self._runtime(),
         }
+
+    def _systems(self) -> list[Any]:
+        """The old vocabulary; with a model that is untied, as the extended one is; and others."""
+        mean = {"initialiser": "mean", "new_embedding_learning_rate": NEW_EMBEDDING_LEARNING_RATE}
+        untied = {"untie": True, "embedding_learning_rate": LEARNING_RATE} if self.model.is_tied else {}
+        fitted = {"initialiser": "fitted", **untied} if self.model.is_decoder else mean
+        systems: list[Any] = [{"name": OLD, "vocabulary": "upstream"}]
+        if untied:
+            system = {"name": UNTIED, "vocabulary": "upstream", **untied}
+            systems.append(Commented(system, "output embeddings of its own, which the extended vocabulary gets too"))
+        systems.append({"name": EXTENDED, **fitted})
+        if self.replaced is not None:
+            replacing = {"vocabulary_mode": "replace", "vocabulary_size": self.replaced, "vocabulary_min_count": 1}
+            systems.append({"name": REPLACED, **mean, **replacing})
+        return systems
+
+    def _fitted_training(self) -> Section:
+        if not self.model.is_decoder:
+            return {}
+        longest = self.model.max_length or USUAL_LENGTH
+        length = {"max_length": longest} if longest < USUAL_LENGTH else {}
+        return {"fitted_training": {"epochs": None, "max_steps": FITTED_UPDATES, **length}}
 
     def _evaluation(self) -> Section:
         return {
@@ -484,6 +469,7 @@ class _Configuration:
 def finetuning(training: TextTraining, model: BaseModelFacts, max_length: int) -> Section:
     """The settings of `finetune`; others are those of language models that others pretrained."""
     longest = max_length if model.max_length is None else min(model.max_length, max_length)
+    rate = Commented(TIED_EMBEDDING_LEARNING_RATE, "each update moves all rows of a table that is also the output's")
     return {
         "epochs": None,
         "max_steps": training.steps,
@@ -491,5 +477,6 @@ def finetuning(training: TextTraining, model: BaseModelFacts, max_length: int) -
         "batch_size": Commented(training.batch_size, "the same lines for every vocabulary"),
         "batch_unit": "characters",
         "learning_rate": LEARNING_RATE,
+        **({"embedding_learning_rate": rate} if model.is_tied else {}),
         **({} if longest == TextFit.max_length else {"max_length": longest}),
     }
