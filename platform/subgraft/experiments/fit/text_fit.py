@@ -431,7 +431,7 @@ class _Configuration:
         }
 
     def _systems(self) -> list[Any]:
-        """The old vocabulary; with a model that is untied, as the extended one is; and others."""
+        """The old vocabulary; a tied model's also untied, as the extended one is, to tell their gains apart; others."""
         mean = {"initialiser": "mean", "new_embedding_learning_rate": NEW_EMBEDDING_LEARNING_RATE}
         untied = {"untie": True, "embedding_learning_rate": LEARNING_RATE} if self.model.is_tied else {}
         fitted = {"initialiser": "fitted", **untied} if self.model.is_decoder else mean
@@ -463,7 +463,8 @@ class _Configuration:
         }
 
     def _runtime(self) -> Commented:
-        return runtime_of(self.machine, trainings=1 if self.model.parameters > LARGE else 2 * len(self.seeds))
+        trainings = len(self._systems()) * len(self.seeds)
+        return runtime_of(self.machine, trainings=1 if self.model.parameters > LARGE else trainings)
 
 
 def finetuning(training: TextTraining, model: BaseModelFacts, max_length: int) -> Section:
