@@ -311,7 +311,7 @@ _WRITERS: Experiments = {
         "task=continuation",
         "downstream.corpus=english",
         "evaluation.upstream_sentences=3",
-        _PATT,
+        f"{_PATT[:-1]}, {{name: untied, initialiser: mean, untie: true}}]",
     ),
     "llama": (
         *_one_stack("llama", *_GPT2[1:], shape=", key_value_heads: 1"),
