@@ -75,6 +75,13 @@ def test_llama_cpp_has_no_untied_gemma_before_the_third(name: str, refused: bool
         require_layout(family, family.untied(config), "model")
 
 
+@pytest.mark.parametrize(("name", "tied"), [("pythia-70m", False), ("Llama-2-7b", False), ("gpt2", True)])
+def test_a_family_says_what_its_configuration_leaves_out(name: str, tied: bool, tmp_path: Path) -> None:
+    CHECKPOINTS[name].publish(tmp_path)
+    config = {key: value for key, value in read_config(tmp_path).items() if key != "tie_word_embeddings"}
+    assert (family_of(config).untied(config) != config) == tied
+
+
 def test_an_encoder_decoder_is_not_untied() -> None:
     model = copy.deepcopy(mbart())
     with pytest.raises(UserError, match="of a mbart model are not untied: only a decoder's are"):

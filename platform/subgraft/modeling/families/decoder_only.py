@@ -72,7 +72,7 @@ class DecoderOnly(Family):
         return bool(config.get("tie_word_embeddings", self.tied))
 
     def untied(self, config: Config) -> dict[str, Any]:
-        return {**config, "tie_word_embeddings": False}
+        return {**config, "tie_word_embeddings": False} if self.is_tied(config) else dict(config)
 
     def untie(self, model: PreTrainedModel) -> None:
         from torch import nn

@@ -311,7 +311,10 @@ class Family(ABC):
         raise UserError(f"a {self.model_type} model reads no sentences before", hint=hint)
 
     def untied(self, config: Config) -> dict[str, Any]:
-        """The configuration of the model that `untie` makes. Raises UserError for a family that is not untied."""
+        """The configuration of the model that `untie` makes: the same if its embeddings are two tables already.
+
+        Raises UserError for a family that is not untied.
+        """
         raise UserError(f"the output embeddings of a {self.model_type} model are not untied: only a decoder's are")
 
     def untie(self, model: PreTrainedModel) -> None:
