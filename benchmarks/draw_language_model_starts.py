@@ -2,7 +2,7 @@
 
     python benchmarks/draw_language_model_starts.py curves.jsonl OUT.png
 
-A line is one start with one number of new tokens; runs of the same start and number are drawn once, the last one.
+A line is one start with one number of new tokens, tied or untied; runs of the same ones are drawn once, the last one.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from subgraft.evaluation.reporting.drawing import new_figure
 Points = Sequence[Mapping[str, Any]]
 
 
-def curves(rows: Points) -> Mapping[tuple[str, int], Points]:
-    """The points of each start and number of new tokens, by characters."""
-    by_curve: dict[tuple[str, int], dict[int, Mapping[str, Any]]] = defaultdict(dict)
+def curves(rows: Points) -> Mapping[tuple[str, int, bool], Points]:
+    """The points of each start and number of new tokens, tied or untied, by characters."""
+    by_curve: dict[tuple[str, int, bool], dict[int, Mapping[str, Any]]] = defaultdict(dict)
     for row in rows:
-        by_curve[row["start"], row["new_tokens"]][row["characters"]] = row
+        by_curve[row["start"], row["new_tokens"], row.get("untied", False)][row["characters"]] = row
     # `own` has new tokens in no point; others have none before an extension.
     return {key: [points[at] for at in sorted(points)] for key, points in by_curve.items() if len(points) > 1}
 
@@ -36,9 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = [json.loads(line) for line in settings.curves.read_text(encoding="utf-8").splitlines()]
     with new_figure(9, 3.6) as figure:
         by_characters, by_seconds = figure.subplots(1, 2, sharey=True)
-        for (start, count), points in curves(rows).items():
+        for (start, count, untied), points in curves(rows).items():
             name = "the model's own vocabulary" if start == "own" else f"{start}, {count} new tokens"
-            style = {"color": "black", "linewidth": 2} if start == "own" else {}
+            name += ", untied" * untied
+            style = {"color": "grey" if untied else "black", "linewidth": 2} if start == "own" else {}
             for axes, column, unit in ((by_characters, "characters", 1000), (by_seconds, "seconds", 1)):
                 values = [point[column] / unit for point in points]
                 axes.plot(values, [point["dev"] for point in points], marker="o", markersize=3, label=name, **style)

@@ -18,6 +18,7 @@ Decoding speed comes first: characters a second of text of the task, by vocabula
 from __future__ import annotations
 
 import argparse
+import copy
 import gzip
 import json
 import random
@@ -39,7 +40,7 @@ from transformers import AutoModelForCausalLM
 
 import language_model_starts as starts
 from gpu import SUPPORT, described, machine_of, read_rows
-from language_model_starts import WARMUP, Decoder, NewTokens, lines_of, of_size
+from language_model_starts import TIED_RATIO, WARMUP, Decoder, NewTokens, lines_of, of_size
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.runtime import Runtime
 from subgraft.config.training import TrainingSettings
@@ -75,6 +76,7 @@ class Cell:
         size: New subwords of an extension, all subwords of a replacement.
         start: Where new rows start.
         passes: How often the text is read.
+        untied: Whether old tokens have output embeddings apart.
     """
 
     text: str
@@ -83,30 +85,33 @@ class Cell:
     start: str
     seed: int
     passes: int = 2
+    untied: bool = False
 
 
-def _old(text: str, seed: int, passes: int = 2) -> Cell:
-    return Cell(text, "old", 0, "own", seed, passes)
+def _old(text: str, seed: int, passes: int = 2, *, untied: bool = False) -> Cell:
+    return Cell(text, "old", 0, "own", seed, passes, untied)
 
 
-# What decides first: whether a fitted extension reaches the old vocabulary, over three seeds.
+# What decides first: whether a fitted extension reaches the old vocabulary, both untied, over three seeds.
 CELLS = (
-    *(_old(DOCUMENTATION, seed) for seed in (1, 2, 3)),
-    *(Cell(DOCUMENTATION, "extended", 600, "fitted", seed) for seed in (1, 2, 3)),
+    *(_old(DOCUMENTATION, seed, untied=True) for seed in (1, 2, 3)),
+    *(Cell(DOCUMENTATION, "extended", 600, "fitted", seed, untied=True) for seed in (1, 2, 3)),
+    _old(DOCUMENTATION, 1),
+    Cell(DOCUMENTATION, "extended", 600, "fitted", 1),
     Cell(DOCUMENTATION, "extended", 600, "mean", 1),
     Cell(DOCUMENTATION, "extended", 600, "patt", 1),
-    Cell(DOCUMENTATION, "extended", 2000, "fitted", 1),
+    Cell(DOCUMENTATION, "extended", 2000, "fitted", 1, untied=True),
     Cell(DOCUMENTATION, "replaced", 8000, "mean", 1),
-    Cell(DOCUMENTATION, "extended", 8000, "fitted", 1),
-    _old(ACTS, 1, passes=1),
-    Cell(ACTS, "extended", 2000, "fitted", 1, passes=1),
+    Cell(DOCUMENTATION, "extended", 8000, "fitted", 1, untied=True),
+    _old(ACTS, 1, passes=1, untied=True),
+    Cell(ACTS, "extended", 2000, "fitted", 1, passes=1, untied=True),
     Cell(ACTS, "replaced", 8000, "mean", 1, passes=1),
     Cell(DOCUMENTATION, "extended", 600, "random-matched", 1),
     Cell(DOCUMENTATION, "extended", 2000, "mean", 1),
-    *(Cell(DOCUMENTATION, "extended", 2000, "fitted", seed) for seed in (2, 3)),
+    *(Cell(DOCUMENTATION, "extended", 2000, "fitted", seed, untied=True) for seed in (2, 3)),
     Cell(DOCUMENTATION, "replaced", 8000, "random-matched", 1),
     Cell(DOCUMENTATION, "replaced", 16_000, "mean", 1),
-    Cell(ACTS, "extended", 8000, "fitted", 1, passes=1),
+    Cell(ACTS, "extended", 8000, "fitted", 1, passes=1, untied=True),
     Cell(ACTS, "replaced", 16_000, "mean", 1, passes=1),
 )
 
@@ -141,25 +146,35 @@ class Place:
 
 def model_of(cell: Cell, place: Place, text: Sequence[str], english: Sequence[str]) -> tuple[Decoder, Tokenizer]:
     """The model with the vocabulary and the start of a cell, and this vocabulary."""
-    old = load_tokenizers(place.model)["decoder"]
+    old, start = load_tokenizers(place.model)["decoder"], place.start_token
     with torch.device("cpu"):
         model: Any = AutoModelForCausalLM.from_pretrained(place.model, dtype=torch.float32)
-        if cell.vocabulary == "old":
-            new = old
-        elif cell.vocabulary == "replaced":
-            new = learn(text, kind="byte-level-bpe", size=cell.size, like=old)
-        elif cell.start != "fitted":
-            new = NewTokens.of(old, text, 2, cell.size).extended
-        if cell.vocabulary != "old" and cell.start != "fitted":
-            generator = trained_generator(cell, place) if cell.start == "patt" else None
-            method = Method(cell.start, seed=cell.seed, generator=generator)
-            model = transplant(model, {"decoder": old}, {"decoder": new}, method).model
-    model.to(place.device)
-    if cell.start != "fitted":
-        return Decoder(model, 0, new.pieces.index(old.pieces[place.start_token])), new
+    if cell.vocabulary == "replaced":
+        new = learn(text, kind="byte-level-bpe", size=cell.size, like=old)
+        start = new.pieces.index(old.pieces[start])
+        model = transplanted(model, old, new, cell, place)
+    decoder = Decoder(model.to(place.device), 0, start)
+    if cell.untied:
+        decoder.untie()
+    if cell.vocabulary != "extended":
+        return decoder, old if cell.vocabulary == "old" else new
     extension = NewTokens.of(old, text, 2, cell.size)
-    options = argparse.Namespace(start_token=place.start_token, row_characters=ROW_CHARACTERS, seed=cell.seed)
-    return starts.prepare("fitted", model, extension, text, english, options), extension.extended
+    if cell.start == "fitted":
+        options = argparse.Namespace(start_token=start, row_characters=ROW_CHARACTERS, seed=cell.seed)
+        return starts.prepare("fitted", decoder, extension, text, english, options), extension.extended
+    rows = transplanted(copy.deepcopy(model).cpu(), old, extension.extended, cell, place)
+    extended = Decoder(model, len(extension.pieces), start, None if decoder.is_tied else decoder.old_output)
+    with torch.no_grad():
+        extended.new_input.copy_(rows.get_input_embeddings().weight[len(old) :])
+    return extended, extension.extended
+
+
+def transplanted(model: Any, old: Tokenizer, new: Tokenizer, cell: Cell, place: Place) -> Any:
+    """The model with another vocabulary, whose new rows start as the cell says."""
+    generator = trained_generator(cell, place) if cell.start == "patt" else None
+    method = Method(cell.start, seed=cell.seed, generator=generator)
+    with torch.device("cpu"):
+        return transplant(model, {"decoder": old}, {"decoder": new}, method).model
 
 
 def trained_generator(cell: Cell, place: Place, steps: int = GENERATOR_UPDATES, batch_size: int = 8000) -> Path:
@@ -209,15 +224,21 @@ class Alone:
 
 
 class Training:
-    """Plain AdamW on all weights; new rows that have not been fitted have a rate of their own."""
+    """Plain AdamW on all weights. New rows that have not been fitted have a rate of their own, and so has a table of
+    old tokens that is tied to the output projection."""
 
     def __init__(self, decoder: Decoder, cell: Cell) -> None:
-        own = [each for each in (decoder.new_input, decoder.new_output) if each is not None and len(each)]
-        body = [parameter for parameter in decoder.model.parameters() if parameter.requires_grad]
-        if cell.vocabulary != "old" and cell.start != "fitted":  # the rows of a replacement are one table
-            own, body = [decoder.old], [parameter for parameter in body if parameter is not decoder.old]
-        groups = [{"params": body, "rate": RATE}, {"params": own, "rate": RATE if cell.start == "fitted" else ROW_RATE}]
-        self._decoder, self._parameters, self._updates = decoder, [*body, *own], 0
+        new = [each for each in (decoder.new_input, decoder.new_output) if each is not None and len(each)]
+        old = [decoder.old] if decoder.is_tied else [decoder.old, decoder.old_output]
+        body = [each for each in decoder.model.parameters() if each.requires_grad and each is not decoder.old]
+        row_rate = RATE if cell.start == "fitted" else ROW_RATE
+        old_rate = RATE * TIED_RATIO if decoder.is_tied else RATE
+        groups: list[dict[str, Any]] = [
+            {"params": body, "rate": RATE},
+            {"params": old, "rate": ROW_RATE if cell.vocabulary == "replaced" else old_rate},
+            {"params": new, "rate": row_rate},
+        ]
+        self._decoder, self._parameters, self._updates = decoder, [*body, *old, *new], 0
         self._optimizer = torch.optim.AdamW(
             [each for each in groups if each["params"]], 1.0, weight_decay=0, fused=True
         )
@@ -338,25 +359,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     until = time.monotonic() + 60 * args.minutes
     append(args.out, {"machine": described(machine_of(args.device, args.tiny))})
     with tempfile.TemporaryDirectory() as folder:
-        if args.tiny:
-            place = invented(Path(folder), args.device)
-            for row in decoding(place):
-                append(args.out, row)
-            for cell in TINY:
-                run(cell, place, args.out)
-            return
-        place = Place(args.model, args.data, args.device, tiny=False)
-        _measure(place, args.out, args.processes, until)
+        place = invented(Path(folder), args.device) if args.tiny else Place(args.model, args.data, args.device, False)
+        measure(place, args.out, args.processes, until)
 
 
-def _measure(place: Place, out: Path, processes: int, until: float) -> None:
-    rows = read_rows(out)
-    complete = {tuple(row[name] for name in asdict(CELLS[0])) for row in rows if row.get("complete")}
-    cells = [cell for cell in CELLS if tuple(asdict(cell).values()) not in complete]
+def measure(place: Place, out: Path, processes: int, until: float) -> None:
+    """Append decoding speed and all cells that are not complete yet, as far as the time lasts."""
+    rows, all_cells = read_rows(out), TINY if place.tiny else CELLS
+    complete = {tuple(row[name] for name in asdict(all_cells[0])) for row in rows if row.get("complete")}
+    cells = [cell for cell in all_cells if tuple(asdict(cell).values()) not in complete]
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         if not any("decoding" in row for row in rows):
             pool.submit(_decode, place, out).result()
-        speeds = list(pool.map(characters_a_second, repeat(place, processes), repeat(15.0)))
+        if not cells:
+            return
+        speeds = list(pool.map(characters_a_second, repeat(place, processes), repeat(0.1 if place.tiny else 15.0)))
         # An evaluation and the last cells, when processes wait, take a fifth.
         budget = 0.8 * (until - time.monotonic())
         chosen, left_out = affordable(cells, place, sum(speeds), budget)
@@ -381,7 +398,8 @@ def _attempt(work: Callable[[Cell, Place, Path], None], cell: Cell, place: Place
 
 TINY = (
     _old(DOCUMENTATION, 1, passes=1),
-    Cell(DOCUMENTATION, "extended", 20, "fitted", 1, passes=1),
+    _old(DOCUMENTATION, 1, passes=1, untied=True),
+    Cell(DOCUMENTATION, "extended", 20, "fitted", 1, passes=1, untied=True),
     Cell(DOCUMENTATION, "extended", 20, "patt", 1, passes=1),
     Cell(DOCUMENTATION, "extended", 20, "random-matched", 1, passes=1),
     Cell(DOCUMENTATION, "replaced", 300, "mean", 1, passes=1),

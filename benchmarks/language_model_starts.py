@@ -2,12 +2,15 @@
 
     python benchmarks/language_model_starts.py MODEL --text TRAIN --dev DEV --other OTHER --out curves.jsonl
         [--start own mean fitted] [--min-count 100] [--characters 300000] [--row-characters 160000] [--extend-at 0]
+        [--untie]
 
 MODEL is a directory of a causal model with a byte-level vocabulary. TRAIN, DEV and OTHER are text files (.gz too), one
 segment a line. Each start trains all weights on the same lines in the same order by a plain AdamW loop: constant rate
-after ten updates, bf16 autocast, clipping at 1, updates of 2,000 characters. A line of curves.jsonl is one evaluation:
-characters read, processor seconds so far (of the start's preparation too), bits per character of DEV and of OTHER. With
---extend-at, the model is trained in its old vocabulary first, and then extended: frozen is what it is by then.
+after ten updates, bf16 autocast, clipping at 1, updates of 2,000 characters. Old embeddings that are tied to the output
+projection have a tenth of the rate, as an update moves all of them; --untie gives old tokens an output embedding apart,
+and both the whole rate. A line of curves.jsonl is one evaluation: characters read, processor seconds so far (of the
+start's preparation too), bits per character of DEV and of OTHER. With --extend-at, the model is trained in its old
+vocabulary first, and then extended: frozen is what it is by then.
 
 The starts; E are the old embeddings, tied to the output projection:
 
@@ -67,6 +70,7 @@ STARTS = ("own", "mean", "distilled", "fitted", "layers", "distilled-input", "cl
 UPDATE = 2000  # characters
 MAX_TOKENS = 2500  # of a batch that is computed at once, with padding
 WARMUP = 10
+TIED_RATIO = 0.1  # of the rate of embeddings that are tied to the output projection
 LAYERS = 0.4  # the share of the layers whose states are compared
 EVALUATE_AT = (0, 25_000, 50_000, 100_000, 200_000, 300_000, 500_000, 1_000_000, 2_000_000, 3_000_000)
 Ids = list[int]
@@ -114,15 +118,26 @@ class NewTokens:
 
 
 class Decoder(nn.Module):
-    """A causal model with rows for new tokens: tied ones, or output rows of their own."""
+    """A causal model with rows for new tokens: tied ones, or output rows of their own.
 
-    def __init__(self, model: Any, count: int, start: int) -> None:
+    old_output: Output embeddings of old tokens; by default they are tied.
+    """
+
+    def __init__(self, model: Any, count: int, start: int, old_output: nn.Parameter | None = None) -> None:
         super().__init__()
         self.model, self.start = model, start
         self.old: nn.Parameter = model.get_input_embeddings().weight
+        self.old_output = self.old if old_output is None else old_output
         width = self.old.shape[1]
         self.new_input = nn.Parameter(torch.empty(count, width))
         self.new_output: nn.Parameter | None = None
+
+    @property
+    def is_tied(self) -> bool:
+        return self.old_output is self.old
+
+    def untie(self) -> None:
+        self.old_output = nn.Parameter(self.old.detach().clone())
 
     def states(self, ids: Tensor, layers: int | None = None, rows: Tensor | None = None) -> Tensor:
         """States [B, T, d]: final ones after the last norm, or those after some layers."""
@@ -144,7 +159,7 @@ class Decoder(nn.Module):
             labels, _ = padded([sentences[i] for i in batch])
             with in_bf16():
                 output = self.new_input if self.new_output is None else self.new_output
-                logits = self.states(ids)[mask] @ torch.cat([self.old, output]).T
+                logits = self.states(ids)[mask] @ torch.cat([self.old_output, output]).T
             yield F.cross_entropy(logits.float(), labels[mask], reduction="sum")
 
     @torch.no_grad()
@@ -275,9 +290,9 @@ def set_output_rows(decoder: Decoder, new: NewTokens, direction: Tensor, *, shif
     """Output rows in closed form. shift_old: whether old first pieces get less probability, by tied rows."""
     first = torch.tensor([pieces[0] for pieces in new.pieces])
     count = len(new.old)
-    decoder.new_output = nn.Parameter(decoder.old[first] + new.shift[count:, None] * direction)
+    decoder.new_output = nn.Parameter(decoder.old_output[first] + new.shift[count:, None] * direction)
     if shift_old:
-        decoder.old.add_(new.shift[:count, None] * direction)
+        decoder.old_output.add_(new.shift[:count, None] * direction)
 
 
 def fit_output_rows(decoder: Decoder, new: NewTokens, text: Sequence[str], *, in_extended: bool) -> None:
@@ -298,8 +313,8 @@ def fit_output_rows(decoder: Decoder, new: NewTokens, text: Sequence[str], *, in
             labels += [token for i in batch for token in lines[i].extended]
     read, target = torch.cat(states), torch.tensor(labels)
     with torch.no_grad():
-        old_logits = torch.cat([torch.logsumexp(part @ decoder.old.T, -1) for part in torch.split(read, 2000)])
-        old_target = (read * decoder.old[target.clamp(max=count - 1)]).sum(-1)
+        old_logits = torch.cat([torch.logsumexp(part @ decoder.old_output.T, -1) for part in torch.split(read, 2000)])
+        old_target = (read * decoder.old_output[target.clamp(max=count - 1)]).sum(-1)
     rows, start = nn.Parameter(decoder.new_output.detach().clone()), decoder.new_output.detach()
     is_new, row = target >= count, (target - count).clamp(min=0)
     optimizer = torch.optim.LBFGS([rows], max_iter=40, line_search_fn="strong_wolfe")
@@ -334,10 +349,11 @@ def of_characters(text: Sequence[str], characters: int) -> Sequence[str]:
 
 
 def prepare(
-    start: str, model: Any, new: NewTokens, text: Sequence[str], other: Sequence[str], settings: argparse.Namespace
+    start: str, own: Decoder, new: NewTokens, text: Sequence[str], other: Sequence[str], settings: argparse.Namespace
 ) -> Decoder:
-    """The model with the rows of a start. other: text in which new tokens are not to be written."""
-    decoder = Decoder(model, len(new.pieces), settings.start_token)
+    """A model of its own vocabulary with the rows of a start. other: text in which new tokens are not to be written."""
+    model = own.model
+    decoder = Decoder(model, len(new.pieces), settings.start_token, None if own.is_tied else own.old_output)
     with torch.no_grad():
         decoder.new_input.copy_(torch.stack([decoder.old[pieces].mean(0) for pieces in new.pieces]))
     beginning, a_third = of_characters(text, settings.row_characters), settings.row_characters // 3
@@ -358,18 +374,24 @@ def prepare(
 class Training:
     """Plain AdamW on all weights: updates of the same lines, with bf16 autocast and clipping."""
 
-    def __init__(self, model: Any, rate: float) -> None:
-        self.body = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        groups = [{"params": self.body, "rate": rate}]
+    def __init__(self, own: Decoder, rate: float) -> None:
+        """own: the model in its own vocabulary."""
+        body = [each for each in own.model.parameters() if each.requires_grad and each is not own.old]
+        embeddings = [own.old] if own.is_tied else [own.old, own.old_output]
+        self._parameters = [*body, *embeddings]
+        groups: list[dict[str, Any]] = [
+            {"params": body, "rate": rate},
+            {"params": embeddings, "rate": rate * TIED_RATIO if own.is_tied else rate},
+        ]
         self._optimizer = torch.optim.AdamW(groups, lr=1.0, weight_decay=0.0, fused=True)
         self._updates = 0
-        self.rows: list[nn.Parameter] = []
 
     def add_rows(self, decoder: Decoder, rate: float) -> None:
         """Train the rows of new tokens too."""
-        self.rows = [each for each in (decoder.new_input, decoder.new_output) if each is not None and len(each)]
-        if self.rows:
-            self._optimizer.add_param_group({"params": self.rows, "rate": rate})
+        rows = [each for each in (decoder.new_input, decoder.new_output) if each is not None and len(each)]
+        if rows:
+            self._optimizer.add_param_group({"params": rows, "rate": rate})
+            self._parameters += rows
 
     def update(self, decoder: Decoder, sentences: Sequence[Ids]) -> None:
         self._updates += 1
@@ -378,7 +400,7 @@ class Training:
         count = sum(map(len, sentences))
         for loss in decoder.losses(sentences):
             (loss / count).backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_([*self.body, *self.rows], 1.0)
+        nn.utils.clip_grad_norm_(self._parameters, 1.0)
         self._optimizer.step()
         self._optimizer.zero_grad()
 
@@ -392,13 +414,16 @@ def run(start: str, settings: argparse.Namespace) -> None:
     random.Random(settings.seed).shuffle(text)
     model = AutoModelForCausalLM.from_pretrained(settings.model, dtype=torch.float32)
     decoder, tokenizer = Decoder(model, 0, settings.start_token), old
-    training, seconds, read, remaining = Training(model, settings.rate), 0.0, 0, list(EVALUATE_AT)
+    if settings.untie:
+        decoder.untie()
+    training, seconds, read, remaining = Training(decoder, settings.rate), 0.0, 0, list(EVALUATE_AT)
 
     def evaluate() -> None:
         point = {
             "start": start,
             "extended_at": settings.extend_at,
             "seed": settings.seed,
+            "untied": settings.untie,
             "new_tokens": len(decoder.new_input),
             "tokens": sum(map(len, tokenizer.encode_batch(dev))),
             "characters": read,
@@ -416,7 +441,7 @@ def run(start: str, settings: argparse.Namespace) -> None:
             evaluate()  # what the old vocabulary has
         began = time.process_time()
         if extends:
-            decoder, tokenizer = prepare(start, model, new, text, further, settings), new.extended
+            decoder, tokenizer = prepare(start, decoder, new, text, further, settings), new.extended
             training.add_rows(decoder, settings.row_rate)
         seconds += time.process_time() - began
         if extends or read >= remaining[0]:
@@ -442,6 +467,7 @@ def main() -> None:
     parser.add_argument("--characters", type=int, default=300_000)
     parser.add_argument("--row-characters", type=int, default=160_000)
     parser.add_argument("--extend-at", type=int, default=0, help="characters read in the old vocabulary before")
+    parser.add_argument("--untie", action="store_true", help="output embeddings of old tokens apart")
     parser.add_argument("--rate", type=float, default=2e-4)
     parser.add_argument("--row-rate", type=float, default=1e-3)
     parser.add_argument("--start-token", type=int, default=0, help="0 is SmolLM2's end of text, which begins each line")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -45,17 +46,31 @@ def test_all_parts_run_where_only_training_can_be_imported(repository: Path, tmp
     assert result["machine"]["versions"]["torch"] == torch.__version__
 
 
-def test_a_language_model_is_compared_where_only_training_can_be_imported(repository: Path, tmp_path: Path) -> None:
-    out = tmp_path / "tiny.jsonl"
-    _run(repository, "gpu_language_model", "--out", str(out))
+def test_a_language_model_is_compared_by_several_processes_and_a_rerun_goes_on(
+    repository: Path, tmp_path: Path
+) -> None:
+    out, options = tmp_path / "tiny.jsonl", ("--processes", "2", "--minutes", "60")
+    _run(repository, "gpu_language_model", "--out", str(out), *options)
     rows = gpu.read_rows(out)
-    complete = [row for row in rows if row.get("complete")]
-    assert [(row["vocabulary"], row["start"]) for row in complete] == [
-        (cell.vocabulary, cell.start) for cell in gpu_language_model.TINY
-    ]
-    assert len({row["characters"] for row in complete}) == 1
-    assert complete[1]["tokens_a_character"] == complete[2]["tokens_a_character"] < complete[0]["tokens_a_character"]
+    assert not [row for row in rows if "error" in row]
+    complete = {cell_of(row): row for row in rows if row.get("complete")}
+    assert set(complete) == set(gpu_language_model.TINY)
+    assert len({row["characters"] for row in complete.values()}) == 1
+    tokens = {(cell.vocabulary, cell.start): row["tokens_a_character"] for cell, row in complete.items()}
+    assert tokens["extended", "fitted"] == tokens["extended", "patt"] < tokens["old", "own"]
     assert {row["decoding"] for row in rows if "decoding" in row} == {"old", "extended", "replaced"}
+    lost = gpu_language_model.TINY[1]
+    remaining = [row for row in rows if not (row.get("complete") and cell_of(row) == lost)]
+    out.write_text("".join(json.dumps(row) + "\n" for row in remaining))
+    _run(repository, "gpu_language_model", "--out", str(out), *options)
+    again = gpu.read_rows(out)[len(remaining) :]
+    assert {cell_of(row) for row in again if "seed" in row} == {lost}
+    (last,) = (row for row in again if row.get("complete"))
+    assert last["dev"] == complete[lost]["dev"]
+
+
+def cell_of(row: dict[str, Any]) -> Cell:
+    return Cell(**{field.name: row[field.name] for field in fields(Cell)})
 
 
 @dataclass(frozen=True)
@@ -134,7 +149,7 @@ def test_cells_are_chosen_by_worth_and_those_that_are_left_out_are_listed(monkey
     monkeypatch.setattr(Place, "lines", lambda place, text, split: ["x" * {DOCUMENTATION: 1000, ACTS: 50_000}[text]])
     place, cells = Place(Path(), Path(), "cpu", False), CELLS
     chosen, left_out = affordable(cells, place, rate=1000.0, seconds=10.0)
-    assert chosen[:3] == [Cell(DOCUMENTATION, "old", 0, "own", seed) for seed in (1, 2, 3)]
+    assert chosen[:3] == [Cell(DOCUMENTATION, "old", 0, "own", seed, untied=True) for seed in (1, 2, 3)]
     assert sorted(map(cells.index, chosen)) == list(map(cells.index, chosen))
     assert {*chosen, *left_out} == {*cells} and not {*chosen} & {*left_out}
     assert affordable(cells, place, rate=1e9, seconds=10.0) == (list(cells), [])
