@@ -11,11 +11,12 @@ from toys import german_tokenizer
 
 def test_pieces_are_what_the_upstream_vocabulary_cuts_a_token_into() -> None:
     source, entries = german_tokenizer(), [Entry("dankbarkeit", True), Entry("schaft", False), Entry("a" * 30, True)]
-    tokens = TokenPieces.of(source, entries, others=1)
+    tokens = TokenPieces.of(source, entries, others=[[7, 8], []])
+    assert [token for token in tokens.pieces[-2].tolist() if token != ABSENT] == [7, 8]
     for row, parts in zip(tokens.pieces.tolist(), subwords(source, entries), strict=False):
         assert [token for token in row if token != ABSENT] == parts.ids[:MAX_PIECES]
     assert tokens.pieces[-1].eq(ABSENT).all()
-    assert tokens.features[:, 0].tolist() == [1.0, 0.0, 1.0, 0.0]
+    assert tokens.features[:, 0].tolist() == [1.0, 0.0, 1.0, 0.0, 0.0]
     assert tokens.features[:, 3].eq(0).all()  # nobody said how common they are
 
 

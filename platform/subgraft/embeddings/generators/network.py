@@ -29,7 +29,13 @@ from subgraft.embeddings.generators.generator import (
     save_sides,
     user_error_if_damaged,
 )
-from subgraft.embeddings.initialisers.new_rows import FloatTables, InitialiserInputs, NewRows, mean_row
+from subgraft.embeddings.initialisers.new_rows import (
+    FloatTables,
+    InitialiserInputs,
+    NewRows,
+    mean_row,
+    other_pieces,
+)
 from subgraft.modeling.precision import to_device
 from subgraft.modeling.sides import Side
 from subgraft.subwords.similar_tokens.finder import count_fallbacks
@@ -65,7 +71,7 @@ class TokenPieces:
         source: Tokenizer,
         entries: Sequence[Entry],
         common: NDArray[np.float32] | None = None,
-        others: int = 0,
+        others: Sequence[Sequence[int]] = (),
     ) -> TokenPieces:
         """The pieces and features of entries.
 
@@ -73,9 +79,10 @@ class TokenPieces:
             source: the upstream vocabulary.
             entries: the new tokens.
             common: how common each entry is [n], see `commonness`; None: unknown.
-            others: number of further tokens that are not text; they come last and have no pieces.
+            others: the pieces of each further token, which is not text; they come last.
         """
-        pieces_of_tokens = [parts.ids[:MAX_PIECES] for parts in subwords(source, entries)] + [[]] * others
+        ids_of_tokens = [*(parts.ids for parts in subwords(source, entries)), *others]
+        pieces_of_tokens = [ids[:MAX_PIECES] for ids in ids_of_tokens]
         pieces = np.full((len(pieces_of_tokens), max([1, *map(len, pieces_of_tokens)])), ABSENT, dtype=np.int64)
         for row, ids in enumerate(pieces_of_tokens):
             pieces[row, : len(ids)] = ids
@@ -259,7 +266,7 @@ def add_to_mean(request: InitialiserInputs) -> NewRows:
     network, origin = load_network(request.generator, request.side.name)
     if not request.origin_checked:
         check_origin(origin, request.side.input.weight, request.source.fingerprint, str(request.generator))
-    tokens = TokenPieces.of(request.source, request.entries, request.common, request.others)
+    tokens = TokenPieces.of(request.source, request.entries, request.common, other_pieces(request))
     joined = generate_rows(network, request.side, tokens)
     fallbacks = count_fallbacks(parts.fallback for parts in subwords(request.source, request.entries))
     return FloatTables.of(request.side).rows(joined, fallbacks)

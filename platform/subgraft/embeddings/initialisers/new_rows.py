@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -35,8 +35,8 @@ class InitialiserInputs:
         side: the upstream side.
         source: its vocabulary.
         entries: the unseen subwords.
-        others: number of further tokens that are not text; a mixture initialises them with the mean row, but parts of
-            characters with the mean of their pieces.
+        others: number of further tokens that are not text: parts of characters start as the mean of their pieces, the
+            rest as the mean row.
         scale: standard deviation of `random`.
         seed: of random methods.
         max_similar: limit of |Sm(w)| for `avg`; a trained generator has its own.
@@ -86,6 +86,15 @@ class MixingMatrix:
     def mix(self, table: Tensor) -> Tensor:
         """Mix rows [size, d] from a table [V, d], with gradients to the table."""
         return weighted_sums(table, self.offsets, self.tokens, self.weights, self.ordinary)
+
+    def followed_by(self, other: MixingMatrix) -> MixingMatrix:
+        """Both matrices as one, with the rows of the other last."""
+        return MixingMatrix(
+            torch.cat([self.offsets, self.offsets[-1] + other.offsets[1:]]),
+            torch.cat([self.tokens, other.tokens]),
+            torch.cat([self.weights, other.weights]),
+            self.ordinary,
+        )
 
 
 @dataclass(frozen=True)
@@ -182,15 +191,28 @@ def mix_subwords(request: InitialiserInputs) -> NewRows:
     part of a character is the mean of its upstream pieces.
     """
     parts = subwords(request.source, request.entries)
-    others: list[list[int]] = [[] for _ in range(request.others)]
-    if request.target is not None:
-        others = partial_characters(request.source, request.target, request.other_ids)
-    pieces = [*(part.ids for part in parts), *others]
+    matrix = _means(request, [*(part.ids for part in parts), *other_pieces(request)])
+    return mix_rows(request.side, matrix, count_fallbacks(part.fallback for part in parts))
+
+
+def mix_others(request: InitialiserInputs) -> MixingMatrix:
+    """The rows of the tokens that are not text alone, as in `mix_subwords`."""
+    return _means(request, other_pieces(request))
+
+
+def other_pieces(request: InitialiserInputs) -> list[list[int]]:
+    """The upstream pieces of each token that is not text: those of a part of a character; none of other tokens."""
+    if request.target is None:
+        return [[] for _ in range(request.others)]
+    return partial_characters(request.source, request.target, request.other_ids)
+
+
+def _means(request: InitialiserInputs, pieces: Sequence[Sequence[int]]) -> MixingMatrix:
     counts = torch.tensor([len(ids) for ids in pieces], dtype=torch.long)
-    rows = torch.repeat_interleave(torch.arange(len(counts)), counts)
+    offsets = torch.cat([torch.zeros(1, dtype=torch.long), counts.cumsum(0)])
     tokens = torch.tensor([i for ids in pieces for i in ids], dtype=torch.long)
-    mixture = combine_rows(request, rows, tokens, 1.0 / counts[rows], len(counts))
-    return replace(mixture, fallbacks=count_fallbacks(part.fallback for part in parts))
+    weights = (1.0 / counts.float()).repeat_interleave(counts)
+    return MixingMatrix(offsets, tokens, weights, torch.from_numpy(request.source.ordinary_ids))
 
 
 def full_matrix(alignment: Alignment, rows: MixingMatrix) -> MixingMatrix:

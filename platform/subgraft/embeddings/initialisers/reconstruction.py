@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subgraft.embeddings.initialisers.new_rows import FloatTables, InitialiserInputs, NewRows, mean_row
+from subgraft.embeddings.initialisers.new_rows import FloatTables, InitialiserInputs, NewRows, mean_row, mix_others
 from subgraft.subwords.vocabulary.entry import Entry
 
 LONGEST = 6  # characters of an n-gram, the paper's limit
@@ -37,7 +37,7 @@ def reconstruct(request: InitialiserInputs) -> NewRows:
     vectors = fit_ngrams(incidence(bags, numbers), targets[ids] - mean)
     requested = incidence([character_ngrams(entry) for entry in request.entries], numbers)
     unknown = len(request.entries) - len(requested.indices()[0].bincount().nonzero())
-    rows = torch.cat([requested @ vectors, torch.zeros(request.others, targets.shape[1])]) + mean
+    rows = torch.cat([requested @ vectors + mean, mix_others(request).mix(targets)])
     return replace(tables.rows(rows, {}), fallbacks={"mean": unknown})
 
 

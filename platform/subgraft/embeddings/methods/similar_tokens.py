@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -80,22 +79,19 @@ def mix_similar(request: InitialiserInputs, kind: GeneratorKind) -> NewRows:
 
     Raises UserError if the generator is missing, of another kind, or was trained for another model.
     """
-    import numpy as np
     import torch
 
     from subgraft.embeddings.generators.generator import RaggedSimilar
-    from subgraft.embeddings.initialisers.new_rows import MixingMatrix, mix_rows
+    from subgraft.embeddings.initialisers.new_rows import MixingMatrix, mix_others, mix_rows
     from subgraft.subwords.similar_tokens.finder import SimilarTokenFinder
 
     generator, max_similar = _generator(request, kind)
     matches = SimilarTokenFinder(request.source, max_similar).find(request.entries)
-    # The tokens that are not text come last, as rows without similar tokens.
-    offsets = np.append(matches.offsets, np.full(request.others, matches.offsets[-1]))
-    similar = RaggedSimilar.from_numpy(replace(matches, offsets=offsets), request.source.ordinary_ids)
+    similar = RaggedSimilar.from_numpy(matches, request.source.ordinary_ids)
     with torch.no_grad():
         weights = generator.mixing_weights(request.side.input.weight.float(), similar).float()
     matrix = MixingMatrix(similar.offsets, similar.token_ids, weights, similar.ordinary)
-    return mix_rows(request.side, matrix, matches.fallback_counts())
+    return mix_rows(request.side, matrix.followed_by(mix_others(request)), matches.fallback_counts())
 
 
 def _generator(request: InitialiserInputs, kind: GeneratorKind) -> tuple[Generator, int]:

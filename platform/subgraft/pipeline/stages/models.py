@@ -177,7 +177,7 @@ class TransferStage(MethodStage):
     """
 
     stage_name: ClassVar[str] = "transfer"
-    revision: ClassVar[int] = 4
+    revision: ClassVar[int] = 5
 
     copy_shared_tokens: bool = True
     keep_matrices: bool = False
