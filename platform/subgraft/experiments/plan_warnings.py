@@ -1,4 +1,4 @@
-"""Warnings before a run: unknown characters, lost text, too large vocabularies, frozen random embeddings, marks."""
+"""Warnings before a run: unknown characters, lost text, too large vocabularies, rates of embeddings, marks."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.fields import text_places
 from subgraft.embeddings.methods.registry import method_spec
 from subgraft.experiments.steps.system import SIDES
+from subgraft.modeling.families import family_of
+from subgraft.modeling.hub import read_config
 from subgraft.orchestration.estimates.workload import known_tokenizer
 from subgraft.orchestration.store.step import made_by
 from subgraft.pipeline.stages.corpora import CorpusStage
@@ -188,6 +190,31 @@ def frozen_random_rows(experiment: Comparison) -> list[str]:
         for system in experiment.systems
         if system.finetuning(experiment.finetune).freezes_embeddings
         and (method_spec(system.initialiser).random or system.pretraining == "none")
+    ]
+
+
+# Above this share of the body's rate, tied embeddings lose: docs/measurements/pretrained-language-model.md.
+MAX_TIED_RATIO = 0.5
+
+
+def fast_tied_embeddings(experiment: Comparison, checkpoint: Path) -> list[str]:
+    """A line if systems train a pretrained language model's tied embeddings about as fast as its body."""
+    config = read_config(checkpoint)
+    family = family_of(config)
+    if family.sides != ("decoder",) or family.untied(config) == config:
+        return []
+    fast = []
+    for system in experiment.systems:
+        settings = system.finetuning(experiment.finetune)
+        rate, body = settings.applied_embedding_learning_rate, settings.learning_rate
+        if not (system.untie or settings.freezes_embeddings) and (rate is None or rate > MAX_TIED_RATIO * body):
+            fast.append(system.name)
+    if not fast:
+        return []
+    slow = experiment.finetune.learning_rate / 10
+    return [
+        f"{', '.join(fast)}: the model's output embeddings are its input embeddings, so that each update moves all of "
+        f"them; a tenth of the body's learning rate was better: finetune.embedding_learning_rate: {slow:g}"
     ]
 
 

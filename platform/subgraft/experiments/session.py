@@ -100,7 +100,11 @@ class Session:
     def warnings(self) -> list[str]:
         """Settings that are valid but probably unintended, a line for each."""
         marks = plan_warnings.characters_for_marks(self.experiment, self._base)
-        return [*plan_warnings.frozen_random_rows(self.experiment), *marks]
+        experiment = self.experiment
+        pretrained = experiment.upstream.checkpoint is not None and not experiment.finetuned_on.understands
+        checkpoint = Path(self.pipeline.inputs.checkpoint.stage.model) if pretrained else None
+        fast = plan_warnings.fast_tied_embeddings(experiment, checkpoint) if checkpoint else []
+        return [*plan_warnings.frozen_random_rows(experiment), *marks, *fast]
 
     def engines(self) -> list[str]:
         """A line if transformers runs evaluations although CTranslate2 is configured."""
