@@ -7,7 +7,7 @@ back-translation (Lample et al., 2018, section 3; Liu et al., 2020, section 5.1)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,7 +39,9 @@ from subgraft.training.stage import Inputs, Summary
 
 def back_translate(stage: BackTranslatedStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     text, reversed_languages = Corpus.open(inputs["text"], context.cache), stage.languages.reversed
-    bundle, lines = Bundle.load(inputs["model"]), _lines(stage, text)
+    bundle, lines, part = Bundle.load(inputs["model"]), text.text(SPLIT, stage.side), stage.part
+    if part is not None:
+        lines = lines.take(lines_in_turn(len(lines), part.size, part.number, part.seed))
     search = Search(stage.beam, stage.max_length_ratio, stage.batch_size, stage.seed, stage.engine)
     if stage.min_count is not None:
         output_text = text.text(SPLIT, OTHER_SIDE[stage.side])
@@ -65,11 +67,6 @@ def back_translate(stage: BackTranslatedStage, inputs: Inputs, out: Path, contex
         "cut_translations": translations.cut,
         "translation_seconds": translations.seconds,
     }
-
-
-def _lines(stage: BackTranslatedStage, text: Corpus) -> Sequence[str]:
-    lines, part = text.text(SPLIT, stage.side), stage.part
-    return lines if part is None else lines.take(lines_in_turn(len(lines), part.size, part.number, part.seed))
 
 
 def frequent_tokens(text: Text, tokenizer: Tokenizer, min_count: int) -> frozenset[int]:

@@ -21,7 +21,7 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.evaluation.metrics.scores import AnyMetricName
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.inference.prompts import ChatTemplate, one_line
+from subgraft.modeling.inference.prompts import one_line
 from subgraft.pipeline.artifacts import BITS, CHARACTERS, STATISTICS
 from subgraft.pipeline.compute.continuation import searcher
 from subgraft.pipeline.compute.outputs import measure_length, output_counts, search_speed, warm_up, write_texts
@@ -47,7 +47,12 @@ def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -
     bits, characters = _measure_bits(bundle, conversations, stage.objective, context)
     prompts = [turns[:-1] for turns in conversations]
     references = [one_line(turns[-1]["content"]) for turns in conversations]
-    answerable = _answerable_prompts(template, prompts, bundle.max_positions)
+    # Prompts that leave room for an answer and spell no special token; the answers to the others are empty.
+    answerable = [
+        index
+        for index, prompt in enumerate(prompts)
+        if template.special_in(prompt) is None and len(template.prompt_ids(prompt)) < bundle.max_positions
+    ]
     lengths = [len(template.prompt_ids(prompt)) for prompt in prompts]
     # The limit is the longest reference with its end, so that a model that does not stop does not take long.
     max_tokens = max(len(tokens) for tokens in bundle.decoder.encode_batch(references)) + 1
@@ -98,18 +103,6 @@ def _measure_bits(
     if not characters.any():
         raise UserError(f"no test conversation fits into the {bundle.max_positions} tokens that the model takes")
     return bits, characters
-
-
-def _answerable_prompts(template: ChatTemplate, prompts: Sequence[Turns], limit: int) -> list[int]:
-    """The indices of the prompts that leave room for an answer and spell no special token.
-
-    The answers to the other prompts are empty.
-    """
-    return [
-        index
-        for index, prompt in enumerate(prompts)
-        if template.special_in(prompt) is None and len(template.prompt_ids(prompt)) < limit
-    ]
 
 
 def _in_words(prompt: Turns) -> str:

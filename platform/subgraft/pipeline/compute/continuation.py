@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -24,7 +23,6 @@ from subgraft.pipeline.artifacts import BITS, CHARACTERS, STATISTICS
 from subgraft.pipeline.compute.outputs import measure_length, output_counts, search_speed, warm_up, write_texts
 from subgraft.pipeline.stages.evaluation import EvaluateStage
 from subgraft.subwords.vocabulary.spelling import spelling
-from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context, Json
 from subgraft.training.objectives.compute.causal import line_bits
 from subgraft.training.setup import device
@@ -52,11 +50,14 @@ def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -
     speed = search_speed(write, prompts, settings) if stage.speed else None
     write_texts(out, references=lines, prompts=prompts, continuations=outputs)
     length = measure_length(bundle, lines)
+    # The tokens that the vocabulary needs for the text that was written.
+    whole = bundle.decoder.encode_batch([prompt + output for prompt, output in zip(prompts, outputs, strict=True)])
+    needed = sum(map(len, whole)) - sum(map(len, bundle.decoder.encode_batch(prompts)))
     result: dict[str, Json] = {
         "bits_per_character": float(bits.sum() / characters.sum()),
         "lines_left_out": int(np.count_nonzero(bits == 0)),
         **length,
-        "written": _written_text(bundle.decoder, prompts, outputs, tokens),
+        "written": {"outputs": len(outputs), "tokens": tokens, "needed": needed, "characters": sum(map(len, outputs))},
         "speed": asdict(speed) if speed else None,
         "parameters": bundle.model.num_parameters(),
         "sentences": len(lines),
@@ -72,13 +73,6 @@ def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -
         **counts,
         "artifacts": ["evaluation.json"],
     }
-
-
-def _written_text(tokenizer: Tokenizer, prompts: Sequence[str], outputs: Sequence[str], tokens: int) -> Json:
-    """Outputs, tokens that were written, those that the vocabulary needs for the same text, and its characters."""
-    whole = tokenizer.encode_batch([prompt + output for prompt, output in zip(prompts, outputs, strict=True)])
-    needed = sum(map(len, whole)) - sum(map(len, tokenizer.encode_batch(prompts)))
-    return {"outputs": len(outputs), "tokens": tokens, "needed": needed, "characters": sum(map(len, outputs))}
 
 
 def continuer(

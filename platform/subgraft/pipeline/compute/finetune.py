@@ -68,7 +68,11 @@ def run(stage: FinetuneStage, inputs: Inputs, out: Path, context: Context) -> Su
         bundle.save(out)
     return {
         **write_curve(outcome, out),
-        **(describe_dev_engine(settings, bundle.model) if _translates_dev(stage) else {}),
+        **(
+            describe_dev_engine(settings, bundle.model)
+            if stage.objective.needs_pairs and not stage.objective.understands
+            else {}
+        ),
         "cut_pairs": text.cut,
         **({"pairs": text.sizes} if isinstance(text, Directions) else {}),
         **({"left_out": dict(text.left_out)} if isinstance(text, ConversationsOfTask) else {}),
@@ -119,10 +123,6 @@ def _evaluate_zero_shot(
         bundle.save(out)
     summary = {**write_curve(outcome, out), "cut_pairs": result.cut, "parameters": bundle.model.num_parameters()}
     return {**summary, "trained_parameters": 0, "peak_memory": peak_memory(), "artifacts": [CURVE]}
-
-
-def _translates_dev(stage: FinetuneStage) -> bool:
-    return stage.objective.needs_pairs and not stage.objective.understands
 
 
 def _load_model(stage: FinetuneStage, inputs: Inputs, corpus: Corpus) -> Bundle:

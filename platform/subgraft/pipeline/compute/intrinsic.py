@@ -65,7 +65,16 @@ def measure(
     rows = reinitialise(model, name, source, entries, method)
     table = side(model, name).input.weight.detach().float()[: len(source)]
     truth = torch.tensor([source.ids[entry] for entry in entries], dtype=torch.long)
-    return _quality(rows.input.float(), table, truth, dict(rows.fallbacks))
+    cosines, ranks = _cosines_and_ranks(rows.input.float(), table, truth)
+    return IntrinsicQuality(
+        tokens=len(truth),
+        cosine=fmean(cosines),
+        median_cosine=median(cosines),
+        reciprocal_rank=fmean(1 / rank for rank in ranks),
+        hits_at_1=fmean(rank <= 1 for rank in ranks),
+        hits_at_10=fmean(rank <= 10 for rank in ranks),
+        fallbacks=dict(rows.fallbacks),
+    )
 
 
 def reinitialise(
@@ -88,7 +97,11 @@ def held_out(source: Tokenizer, target: Tokenizer, count: int, seed: int) -> lis
 
     Raises UserError if there are too few of them.
     """
-    shared = sorted(entry for entry in target.ids if entry in source.ids and _word_like(entry))
+    shared = sorted(
+        entry
+        for entry in target.ids
+        if entry in source.ids and len(entry.surface) >= SHORTEST and entry.surface.isalpha()
+    )
     size = min(count, len(shared) // ONE_OF)
     if size == 0:
         raise UserError(
@@ -97,10 +110,6 @@ def held_out(source: Tokenizer, target: Tokenizer, count: int, seed: int) -> lis
             hint="Leave intrinsic out, or make the vocabularies larger.",
         )
     return sorted(Random(seed).sample(shared, size))
-
-
-def _word_like(entry: Entry) -> bool:
-    return len(entry.surface) >= SHORTEST and entry.surface.isalpha()
 
 
 @torch.no_grad()
@@ -122,19 +131,6 @@ def _mask_rows(upstream: Side, hidden: Sequence[int], ordinary: Tensor) -> Side:
         table.weight if upstream.tied else fill(upstream.output.weight.detach().float()), False
     )
     return replace(upstream, input=table, output=output, bias=bias)
-
-
-def _quality(rows: Tensor, table: Tensor, truth: Tensor, fallbacks: dict[str, int]) -> IntrinsicQuality:
-    cosines, ranks = _cosines_and_ranks(rows, table, truth)
-    return IntrinsicQuality(
-        tokens=len(truth),
-        cosine=fmean(cosines),
-        median_cosine=median(cosines),
-        reciprocal_rank=fmean(1 / rank for rank in ranks),
-        hits_at_1=fmean(rank <= 1 for rank in ranks),
-        hits_at_10=fmean(rank <= 10 for rank in ranks),
-        fallbacks=fallbacks,
-    )
 
 
 def _cosines_and_ranks(initialised: Tensor, table: Tensor, truth: Tensor) -> tuple[list[float], list[float]]:

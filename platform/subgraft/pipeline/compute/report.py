@@ -115,6 +115,8 @@ def collect(stage: ReportStage, inputs: Inputs) -> ReportData:
     config, provenance = read_config(inputs["model"]), read_record(inputs["model"])["provenance"]
     finetuning = stage.settings["finetune"]
     conversations = "the turns of test conversations before the last answer"
+    # Each step once, however many systems share it.
+    by_path = {path: read_record(path) for path in inputs.values()}
     return ReportData(
         title=f"{stage.name}: vocabularies compared",
         languages=(languages.source, languages.target),
@@ -132,7 +134,7 @@ def collect(stage: ReportStage, inputs: Inputs) -> ReportData:
         over_segmented=over_segmented_words(references, upstream, downstream, languages.target),
         baseline=stage.baseline,
         systems=systems,
-        stages=tuple(_stage_seconds(inputs)),
+        stages=tuple(records.StageSeconds(record["stage"], record["seconds"]) for record in by_path.values()),
         provenance=records.Provenance(
             {key: str(value) for key, value in sorted(_flatten(stage.settings).items())},
             provenance["versions"],
@@ -183,6 +185,15 @@ def _gap(path: Path, language: str) -> records.SubwordGap:
         records.SegmentationExample(word["word"], word["count"], tuple(word["upstream"]), tuple(word["downstream"]))
         for word in gap["text"]["oversegmented"]
     )
+    lost = {
+        side: LostText(
+            record["lines"],
+            record["lost"],
+            tuple(record["characters"]),
+            tuple((before, after) for before, after in record["examples"]),
+        )
+        for side, record in gap["lost"].items()
+    }
     return records.SubwordGap(
         gap["seen"],
         gap["unseen"],
@@ -192,25 +203,14 @@ def _gap(path: Path, language: str) -> records.SubwordGap:
         tuple(examples),
         tuple(map(_spelled_text, gap["spelling"])),
         tuple(gap["text"]["upstream_unknown_characters"]),
-        {side: _lost_text(lost) for side, lost in gap["lost"].items()},
+        lost,
     )
-
-
-def _lost_text(record: Mapping[str, Any]) -> LostText:
-    examples = tuple((before, after) for before, after in record["examples"])
-    return LostText(record["lines"], record["lost"], tuple(record["characters"]), examples)
 
 
 def _spelled_text(record: Mapping[str, Any]) -> records.SpelledText:
     counts = Spelling(**{field.name: record[field.name] for field in fields(Spelling)})
     scores = {name: Score(**score) for name, score in record.get("scores", {}).items()}
     return records.SpelledText(record["role"], record["side"], record["split"], counts, scores)
-
-
-def _stage_seconds(inputs: Inputs) -> list[records.StageSeconds]:
-    """Seconds of every step among the inputs, each once however many systems share it."""
-    by_path = {path: read_record(path) for path in inputs.values()}
-    return [records.StageSeconds(record["stage"], record["seconds"]) for record in by_path.values()]
 
 
 def _commands(name: str, pair: str, systems: Sequence[SystemResult], *, predicts: bool) -> tuple[records.Command, ...]:

@@ -236,9 +236,16 @@ def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -
     save_file({**bits.statistics(), **statistics_by_name(scored)}, out / STATISTICS)
     write_texts(out, references=lines, prompts=written.prompts, continuations=written.texts)
     summary = bits.figures(objective.source) | {"cut_outputs": written.cut} | score_figures(scored)
-    result = (
-        summary | _describe_model(bundle, lines, stage) | {"speed": written.speed, "scores": scores_to_json(scored)}
-    )
+    draw = stage.evaluation.draw
+    result = summary | {
+        **measure_length(bundle, lines),
+        "parameters": bundle.model.num_parameters(),
+        "sentences": len(lines),
+        "draw": None if draw is None else draw.model_dump(),
+        "spelling": asdict(spelling(bundle.decoder, lines)),
+        "speed": written.speed,
+        "scores": scores_to_json(scored),
+    }
     (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
     signatures: dict[str, Json] = {score.score.name: score.score.signature for score in scored}
     return summary | {"signatures": signatures, "artifacts": ["evaluation.json"]}
@@ -256,18 +263,6 @@ def _generate(bundle: Bundle, sourced: Sourced, stage: EvaluateStage, context: C
     timing = {"batch_size": settings.batch_size, "repeats": settings.speed_repeats}
     speed = measure_speed(lambda batch: write(read.encode(batch)), timed.sources, **timing) if stage.speed else None
     return _GeneratedTexts(prompts.in_words(), texts, cut, asdict(speed) if speed else None)
-
-
-def _describe_model(bundle: Bundle, lines: Sequence[str], stage: EvaluateStage) -> dict[str, Json]:
-    """Figures of the model and of its texts' tokens, other than scores."""
-    draw = stage.evaluation.draw
-    return {
-        **measure_length(bundle, lines),
-        "parameters": bundle.model.num_parameters(),
-        "sentences": len(lines),
-        "draw": None if draw is None else draw.model_dump(),
-        "spelling": asdict(spelling(bundle.decoder, lines)),
-    }
 
 
 def _score_outputs(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
@@ -55,18 +55,15 @@ def measure_gap(stage: GapStage, inputs: Inputs, out: Path, context: Context) ->
         for role, tokenizers in (("upstream", upstream), ("downstream", downstream))
         if side in tokenizers
     ]
-    record = gap.to_json() | {"spelling": spelled, "lost": _lost_of_test(upstream, downstream, corpus)}
-    (out / "gap.json").write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    return {"seen": gap.seen, "unseen": gap.unseen, "artifacts": ["gap.json"]}
-
-
-def _lost_of_test(
-    upstream: Mapping[SideName, Tokenizer], downstream: Mapping[SideName, Tokenizer], corpus: Corpus
-) -> dict[str, Json]:
-    """By side, what the downstream vocabulary loses of the test set and the upstream one does not."""
+    # By side, what the downstream vocabulary loses of the test set and the upstream one does not.
     sides = [side for side in downstream if side in upstream and corpus.size("test")]
     lines = {side: corpus.lines("test", corpus.text_of(side)) for side in sides}
-    return {side: asdict(lost_text(upstream[side], downstream[side], lines[side])) for side in sides}
+    record = gap.to_json() | {
+        "spelling": spelled,
+        "lost": {side: asdict(lost_text(upstream[side], downstream[side], lines[side])) for side in sides},
+    }
+    (out / "gap.json").write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    return {"seen": gap.seen, "unseen": gap.unseen, "artifacts": ["gap.json"]}
 
 
 def _measure_spelling(role: str, side: SideName, split: str, tokenizer: Tokenizer, corpus: Corpus) -> dict[str, Json]:
@@ -91,7 +88,13 @@ def import_vocabulary(stage: ImportedVocabularyStage, inputs: Inputs, out: Path,
 def adapt_vocabulary(stage: AdaptedVocabularyStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     shared = stage.side == "both"
     if "model" in inputs:
-        old = _model_vocabulary(load_tokenizers(inputs["model"]), stage.model_side, shared)
+        tokenizers = load_tokenizers(inputs["model"])
+        if shared and len({tokenizer.fingerprint for tokenizer in tokenizers.values()}) > 1:
+            raise UserError(
+                "this model has a vocabulary for each side, so there is no shared one to extend or trim",
+                hint="Leave out downstream.shared, or learn one vocabulary for both: `mode: replace`.",
+            )
+        old = tokenizers[stage.model_side]
     else:
         old = Tokenizer.load(inputs["vocabulary"])
     corpora = [Corpus.open(inputs["corpus"]), *map(Corpus.open, further_corpora(inputs))]
@@ -114,16 +117,6 @@ def adapt_vocabulary(stage: AdaptedVocabularyStage, inputs: Inputs, out: Path, c
     return {"size": len(adapted), "upstream_size": len(old), "fingerprint": adapted.fingerprint}
 
 
-def _model_vocabulary(tokenizers: Mapping[SideName, Tokenizer], side: SideName, shared: bool) -> Tokenizer:
-    """The vocabulary of a side. Raises UserError if the sides should share one vocabulary but have two."""
-    if shared and len({tokenizer.fingerprint for tokenizer in tokenizers.values()}) > 1:
-        raise UserError(
-            "this model has a vocabulary for each side, so there is no shared one to extend or trim",
-            hint="Leave out downstream.shared, or learn one vocabulary for both: `mode: replace`.",
-        )
-    return tokenizers[side]
-
-
 def learn_vocabulary(stage: VocabularyStage, inputs: Inputs, out: Path, context: Context) -> Summary:
     upstream = load_tokenizers(inputs["model"]) if "model" in inputs else {}
     like = upstream.get("decoder")
@@ -133,7 +126,10 @@ def learn_vocabulary(stage: VocabularyStage, inputs: Inputs, out: Path, context:
     # Further directions and monolingual text belong to the task's corpus, the last one.
     corpus_groups = [[corpus] for corpus in corpora[:-1]] + [[corpora[-1], *additional]]
     texts = [partial(_lines, group, stage.side, stage.settings.language_exponent) for group in corpus_groups]
-    copies = _copies([_characters(text()) for text in texts]) if stage.weighing == "equal" else [1] * len(texts)
+    copies = [1] * len(texts)
+    if stage.weighing == "equal":  # all texts are repeated until they are about equally large
+        sizes = [sum(map(len, text())) for text in texts]
+        copies = [max(1, round(max(sizes) / max(1, size))) for size in sizes]
     lines = sampled(
         chain.from_iterable(text() for text, count in zip(texts, copies, strict=True) for _ in range(count))
     )
@@ -183,12 +179,3 @@ def _lines(corpora: Sequence[Corpus], side: TextSide | Literal["both"], exponent
     lines = {str(index): partial(chain.from_iterable, parts) for index, parts in enumerate(texts.values())}
     sizes = {str(index): sum(map(len, parts)) for index, parts in enumerate(texts.values())}
     return balanced(lines, sizes, exponent, sum(sizes.values()))
-
-
-def _characters(lines: Iterator[str]) -> int:
-    return sum(map(len, lines))
-
-
-def _copies(sizes: Sequence[int]) -> list[int]:
-    """How often to repeat each text, so that all are about equally large."""
-    return [max(1, round(max(sizes) / max(1, size))) for size in sizes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
@@ -166,7 +166,10 @@ def with_direction_means(answer: Answer, data: ReportData) -> Answer:
     names, old, own = tested_directions(data), data.baseline, answer.candidate
     if len(names) < 2 or old is None or own is None:
         return answer
-    means = {metric: [_mean(data, system, names, metric) for system in (own, old)] for metric in MAIN_METRICS}
+    means = {
+        metric: [fmean(mean_score(data, system, name, metric) or 0.0 for name in names) for system in (own, old)]
+        for metric in MAIN_METRICS
+    }
     in_words = "; ".join(f"{name} {fixed(ours)} and {fixed(theirs)}" for name, (ours, theirs) in means.items())
     remark = f"That is {names[0]}. Means of {len(names)} directions with {own} and {old}: {in_words}."
     answer = replace(answer, remarks=(remark, *answer.remarks))
@@ -174,10 +177,6 @@ def with_direction_means(answer: Answer, data: ReportData) -> Answer:
         sentence = f"Keep {old}, as {own} scores worse over all {len(names)} directions."
         return replace(answer, system=old, sentence=sentence, remarks=(f"Of one: {answer.sentence}", *answer.remarks))
     return answer
-
-
-def _mean(data: ReportData, system: str, directions: Sequence[str], metric: str) -> float:
-    return fmean(mean_score(data, system, name, metric) or 0.0 for name in directions)
 
 
 def _results(data: ReportData, system: str, direction: str) -> list[DirectionResult]:
@@ -192,7 +191,11 @@ def _score_table(data: ReportData, names: Sequence[str], metric: str) -> Table:
         cells = [_cell(data, system, name, metric, name in trained) for name in names]
         means = [score for name in names if (score := mean_score(data, system, name, metric)) is not None]
         body.append([system, *cells, fixed(fmean(means)) if means else MISSING])
-    body.append([COPIED_SOURCE, *(fixed(_copied_score(data, name, metric)) for name in names), MISSING])
+    copied = [
+        next((each.copied[metric].value for system in data.system_names for each in _results(data, system, name)), None)
+        for name in names
+    ]
+    body.append([COPIED_SOURCE, *map(fixed, copied), MISSING])
     headings = [*(f"{name}\n{metric}" for name in names), f"mean\n{metric}"]
     note = f"{COPIED_SOURCE}: the score of the untranslated source, which a model that copies reaches."
     return table(
@@ -209,11 +212,6 @@ def _cell(data: ReportData, system: str, direction: str, metric: str, trained: b
     score_span = Span(fixed(score.score), "strong" if trained else "plain")
     zero_shot = (Span("\nzero-shot", "faint"),) if results[0].zero_shot else ()
     return text(score_span, "\n", Span(interval(score.interval), "faint"), *zero_shot)
-
-
-def _copied_score(data: ReportData, direction: str, metric: str) -> float | None:
-    results = (result for system in data.system_names for result in _results(data, system, direction))
-    return next((result.copied[metric].value for result in results), None)
 
 
 def _language_table(data: ReportData, names: Sequence[str]) -> Table:
@@ -247,26 +245,19 @@ def _target(name: str) -> str:
 
 def _overlap_table(data: ReportData, names: Sequence[str]) -> Table:
     """Test pairs in training text, a row for each direction and each group of systems with the same counts."""
-    body = [
-        [name, ", ".join(systems), count(seen.sentences), count(seen.pairs), count(seen.sources), count(seen.targets)]
-        for name in names
-        for systems, seen in _groups(data, name)
-    ]
+    body = list[list[str | Text]]()
+    for name in names:
+        groups: dict[tuple[int, ...], list[str]] = {}
+        for system in data.system_names:
+            for seen in _results(data, system, name)[:1]:
+                groups.setdefault((seen.sentences, seen.pairs, seen.sources, seen.targets), []).append(system)
+        body += [[name, ", ".join(systems), *map(count, counts)] for counts, systems in groups.items()]
     note = (
         "Lines equal up to case, white space, quotation marks and final punctuation, in any text that the trainings "
         "behind a system and its vocabulary read. Pairs: both sides together; sources, targets: that side alone too."
     )
     headings = ["direction", "systems", "test pairs", "pairs\nseen", "sources\nseen", "targets\nseen"]
     return table(headings, body, "Test pairs in training text, by digest", note, left=(0, 1))
-
-
-def _groups(data: ReportData, direction: str) -> Iterator[tuple[list[str], DirectionResult]]:
-    groups: dict[tuple[int, ...], tuple[list[str], DirectionResult]] = {}
-    for system in data.system_names:
-        for result in _results(data, system, direction)[:1]:
-            counts = (result.sentences, result.pairs, result.sources, result.targets)
-            groups.setdefault(counts, ([], result))[0].append(system)
-    yield from groups.values()
 
 
 # The longest row label that a matrix shows in a line.
@@ -299,6 +290,8 @@ class MatrixRow:
 @drawing.for_narrow_screens
 def plot_transfer_matrix(rows: Sequence[MatrixRow], tested: Sequence[str], metric: str) -> bytes:
     """Scores as shades of one colour, each written in its cell; directions that a row was trained on have a frame."""
+    from matplotlib.patches import Rectangle
+
     highest = max((score for row in rows for score in row.scores if score is not None), default=0.0) or 1.0
     with drawing.new_figure(2.6 + 0.9 * len(tested), 1.2 + 0.42 * len(rows)) as figure:
         panel = figure.subplots()
@@ -313,21 +306,14 @@ def plot_transfer_matrix(rows: Sequence[MatrixRow], tested: Sequence[str], metri
                     fontsize=drawing.SMALL,
                 )  # fmt: skip
                 if direction in row.trained_on:
-                    _frame(panel, column, row_index)
+                    corner = (column - 0.46, row_index - 0.44)
+                    panel.add_patch(Rectangle(corner, 0.92, 0.88, fill=False, edgecolor="#D55E00", linewidth=1.6))
         panel.set_xticks(range(len(tested)), tested, rotation=40 if len(tested) > 5 else 0)
         panel.set_yticks(range(len(rows)), [row.label for row in rows])
         panel.tick_params(length=0)
         panel.grid(visible=False)
         panel.set(title=f"{metric} on the test set of each direction", xlabel="tested on", ylabel="finetuned (on)")
         return drawing.png(figure)
-
-
-def _frame(panel: object, column: int, row: int) -> None:
-    from matplotlib.axes import Axes
-    from matplotlib.patches import Rectangle
-
-    assert isinstance(panel, Axes)
-    panel.add_patch(Rectangle((column - 0.46, row - 0.44), 0.92, 0.88, fill=False, edgecolor="#D55E00", linewidth=1.6))
 
 
 DIRECTIONS = MeasurementSpec(stage=SeenPairsStage, read=_read, after_results={"translation": directions})

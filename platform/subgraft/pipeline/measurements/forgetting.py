@@ -121,13 +121,17 @@ def _translated(data: ReportData) -> list[Section]:
     systems = data.measured(Forgetting)
     if not systems:
         return []
-    summaries = {
-        name: summarise_forgetting(by_seed, data.bootstrap_samples, data.bootstrap_seed)
-        for name, by_seed in systems.items()
-    }
+    rows = list[list[str | Text]]()
+    for name, by_seed in systems.items():
+        summary = summarise_forgetting(by_seed, data.bootstrap_samples, data.bootstrap_seed)
+        if (change := summary.change) is None:
+            rows.append([name, MISSING, fixed(summary.after), MISSING, MISSING])
+            continue
+        difference = text(signed(change.difference), "\n", Span(interval(change.interval), "faint"))
+        rows.append([name, fixed(summary.before), fixed(summary.after), difference, probability(change.p_value)])
     comparison = table(
         ["system", "upstream BLEU\nbefore", "upstream BLEU\nafter", "Δ upstream BLEU\n[95 %]", "p"],
-        [[name, *_cells(summary)] for name, summary in summaries.items()],
+        rows,
         "The upstream test set, translated before finetuning and after",
         "Before: the system's initial model with its own vocabulary, before any transfer.",
         "Intervals and p-values: paired bootstrap as for the task's test set, without a correction for the number of "
@@ -135,14 +139,6 @@ def _translated(data: ReportData) -> list[Section]:
         *on_few_seeds({name: len(by_seed) for name, by_seed in systems.items()}),
     )
     return [Section("Forgetting", (comparison,))]
-
-
-def _cells(summary: ForgettingSummary) -> list[str | Text]:
-    change = summary.change
-    if change is None:
-        return [MISSING, fixed(summary.after), MISSING, MISSING]
-    difference = text(signed(change.difference), "\n", Span(interval(change.interval), "faint"))
-    return [fixed(summary.before), fixed(summary.after), difference, probability(change.p_value)]
 
 
 def _column(data: ReportData) -> MainColumn | None:

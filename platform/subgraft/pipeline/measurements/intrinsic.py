@@ -93,18 +93,14 @@ def _read(sources: Sources) -> Intrinsic | None:
 
 def mean_quality(by_seed: Sequence[Intrinsic]) -> dict[str, IntrinsicQuality]:
     """The means over seeds, by side; without a side that some seed lacks."""
-    sides = dict.fromkeys(side for measured in by_seed for side in measured.sides)
-    return {
-        side: _mean([measured.sides[side] for measured in by_seed])
-        for side in sides
-        if all(side in measured.sides for measured in by_seed)
-    }
-
-
-def _mean(qualities: Sequence[IntrinsicQuality]) -> IntrinsicQuality:
     names = ("cosine", "median_cosine", "reciprocal_rank", "hits_at_1", "hits_at_10")
-    means: dict[str, Any] = {name: fmean(getattr(each, name) for each in qualities) for name in names}
-    return replace(qualities[0], **means)
+    means = dict[str, IntrinsicQuality]()
+    for side in dict.fromkeys(side for measured in by_seed for side in measured.sides):
+        qualities = [measured.sides[side] for measured in by_seed if side in measured.sides]
+        if len(qualities) == len(by_seed):
+            values: dict[str, Any] = {name: fmean(getattr(each, name) for each in qualities) for name in names}
+            means[side] = replace(qualities[0], **values)
+    return means
 
 
 def _section(data: ReportData) -> list[Section]:

@@ -33,8 +33,6 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.stage import Inputs, Stage, Summary
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from subgraft.training.context import Context
 
 LIKELIHOOD_FILE = "likelihood.json"
@@ -154,7 +152,9 @@ def _stretch_table(systems: Mapping[str, Likelihood]) -> Table:
             *numbers,
         ],
     ]
-    body += [[name, *_stretch_cells(likelihood, classes)] for name, likelihood in systems.items()]
+    for name, likelihood in systems.items():
+        rates = [fixed(_rate(likelihood, each), 3) for each in classes]
+        body.append([name, fixed(likelihood.bits_per_character, 3), *rates])
     notes = [
         "A stretch is a smallest piece of a reference at whose ends the upstream and the downstream segmentation meet. "
         "It is classed by its rarest new token: how often the task's training text has it. Seen: it has no new token.",
@@ -165,24 +165,15 @@ def _stretch_table(systems: Mapping[str, Likelihood]) -> Table:
             "Not spelled: one of the two vocabularies has an unknown token there, which is easy to predict but "
             "carries no information. It also makes the bits of all text too low for a system with that vocabulary."
         )
-    notes += _left_out(systems)
+    cut = [f"{name} {count(likelihood.left_out)}" for name, likelihood in systems.items() if likelihood.left_out]
+    if cut:
+        notes.append(f"References longer than the model takes, which are left out: {', '.join(cut)}.")
     caption = "Bits per character of the test references, by how often new tokens occur in the training text"
     return table(headings, body, caption, *notes)
 
 
-def _left_out(systems: Mapping[str, Likelihood]) -> list[str]:
-    cut = {name: likelihood.left_out for name, likelihood in systems.items() if likelihood.left_out}
-    systems_cut = ", ".join(f"{name} {count(number)}" for name, number in cut.items())
-    return [f"References longer than the model takes, which are left out: {systems_cut}."] if cut else []
-
-
 def _heading(name: str) -> str:
     return name if name in (SEEN, NOT_SPELLED) else f"{name}\ntimes"
-
-
-def _stretch_cells(likelihood: Likelihood, classes: Sequence[str]) -> list[str]:
-    rates = [_rate(likelihood, name) for name in classes]
-    return [fixed(likelihood.bits_per_character, 3), *(fixed(rate, 3) for rate in rates)]
 
 
 def _rate(likelihood: Likelihood, name: str) -> float | None:
@@ -226,30 +217,24 @@ def _new_classes(likelihood: Likelihood) -> list[str]:
 def _plot(data: ReportData, systems: Mapping[str, Likelihood]) -> bytes:
     baseline = systems[data.baseline or ""]
     classes = [name for name in (SEEN, *NEW_CLASSES) if name in baseline.stretches]
+    ends = [Label(len(classes) - 1, 0.0, data.baseline or "", BASELINE_COLOUR, True)]
+    looks = system_looks(data)
     with new_figure(10, _HEIGHT) as figure:
         panel = figure.subplots()
         panel.axhline(0, color=BASELINE_COLOUR, linewidth=1.2, linestyle="--", zorder=1)
-        _draw(panel, data, systems, baseline, classes)
+        for system, likelihood in systems.items():
+            if system == data.baseline:
+                continue
+            rates = [(_rate(likelihood, name) or 0.0) - (_rate(baseline, name) or 0.0) for name in classes]
+            look = looks[system]
+            panel.plot(range(len(classes)), rates, zorder=2 + look.stands_out, **look.line)
+            if look.stands_out:
+                ends.append(Label(len(classes) - 1, rates[-1], system, look.colour))
+        panel.margins(x=0.04)
+        label_ends(panel, ends, 0.75 * _HEIGHT)
         panel.set_xticks(range(len(classes)), classes)
         panel.set(title="Bits per character less the baseline's", xlabel="occurrences of the rarest new token")
         return png(figure)
-
-
-def _draw(
-    panel: Axes, data: ReportData, systems: Mapping[str, Likelihood], baseline: Likelihood, classes: Sequence[str]
-) -> None:
-    ends = [Label(len(classes) - 1, 0.0, data.baseline or "", BASELINE_COLOUR, True)]
-    looks = system_looks(data)
-    for system, likelihood in systems.items():
-        if system == data.baseline:
-            continue
-        rates = [(_rate(likelihood, name) or 0.0) - (_rate(baseline, name) or 0.0) for name in classes]
-        look = looks[system]
-        panel.plot(range(len(classes)), rates, zorder=2 + look.stands_out, **look.line)
-        if look.stands_out:
-            ends.append(Label(len(classes) - 1, rates[-1], system, look.colour))
-    panel.margins(x=0.04)
-    label_ends(panel, ends, 0.75 * _HEIGHT)
 
 
 LIKELIHOOD = MeasurementSpec(
