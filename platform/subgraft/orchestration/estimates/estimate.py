@@ -162,16 +162,14 @@ class Estimate:
 
 def estimates(store: Store, plan: Plan, runtime: Runtime) -> list[Estimate]:
     """Estimates of all trainings that a run would execute, in the plan's order."""
-    return [_estimate(store, step, runtime) for step in made_by(TrainedStage, plan.to_run)]
-
-
-def _estimate(store: Store, step: Step[TrainedStage], runtime: Runtime) -> Estimate:
-    (parameters, exact), work = training_parameters(store, step), workload(store, step)
-    activations = _activations(store, step, runtime, work)
-    memory = {stage: activations + _states(parameters, stage, runtime) for stage in get_args(ZeroStage)}
-    devices = runtime.workers * (runtime.gpus_per_worker or 1)
-    speed = pace(store, step, runtime, parameters, work.tokens)
-    return Estimate(step, parameters, memory, work, speed, devices, exact)
+    devices, estimated = runtime.workers * (runtime.gpus_per_worker or 1), list[Estimate]()
+    for step in made_by(TrainedStage, plan.to_run):
+        (parameters, exact), work = training_parameters(store, step), workload(store, step)
+        activations = _activations(store, step, runtime, work)
+        memory = {stage: activations + _states(parameters, stage, runtime) for stage in get_args(ZeroStage)}
+        speed = pace(store, step, runtime, parameters, work.tokens)
+        estimated.append(Estimate(step, parameters, memory, work, speed, devices, exact))
+    return estimated
 
 
 def _states(parameters: Parameters, stage: ZeroStage, runtime: Runtime) -> int:
@@ -197,7 +195,15 @@ def table(trainings: list[Estimate], runtime: Runtime) -> Table:
     """A table of estimates: equal trainings share a row, and the last row is the total."""
     from subgraft.base.terminal import Sheet
 
-    sheet = Sheet(box=None, pad_edge=False, caption=_caption(runtime), caption_justify="left")
+    workers = "1 worker" if runtime.workers == 1 else f"each of {runtime.workers} workers"
+    stages = ", under ZeRO 0 (or none), 1, 2, 3" if _is_divided(runtime) else ""
+    activations = "+ where activations come on top, not known yet"
+    sheet = Sheet(
+        box=None,
+        pad_edge=False,
+        caption=f"GiB: of {workers}{stages}; {activations}; device-hours and cost: of all trainings of a row",
+        caption_justify="left",
+    )
     sheet.add_column("training", overflow="fold")
     for heading in ("parameters", "trained", "GiB", "updates", "device-hours", "cost"):
         sheet.add_column(heading, justify="right", no_wrap=True)
@@ -213,13 +219,6 @@ def table(trainings: list[Estimate], runtime: Runtime) -> Table:
         total = f"total of {len(trainings)} trainings"
         sheet.add_row(total, "", "", "", "", *_costs(trainings, runtime), "")
     return sheet
-
-
-def _caption(runtime: Runtime) -> str:
-    workers = "1 worker" if runtime.workers == 1 else f"each of {runtime.workers} workers"
-    stages = ", under ZeRO 0 (or none), 1, 2, 3" if _is_divided(runtime) else ""
-    activations = "+ where activations come on top, not known yet"
-    return f"GiB: of {workers}{stages}; {activations}; device-hours and cost: of all trainings of a row"
 
 
 def _is_divided(runtime: Runtime) -> bool:

@@ -91,12 +91,9 @@ def activation_bytes(
         layers = inputs + (decoder if model.decoder_layers else encoder)
     else:
         layers = model.encoder_layers * encoder + model.decoder_layers * decoder
-    return tokens * layers + _loss_bytes(model, tokens, precision, on_gpu)
-
-
-def _loss_bytes(model: Dimensions, tokens: int, precision: Precision, on_gpu: bool) -> int:
-    """A slice of logits with its gradient, a 16-bit copy of the projection, its gradient, and the slice's addition."""
+    # A slice of logits with its gradient, a 16-bit copy of the projection, its gradient, and the slice's addition.
     table, rows = model.vocabulary * model.embeddings, loss_slice_rows(model.vocabulary, model.embeddings, on_gpu)
     if on_gpu:  # whose slice may be larger than the batch
         rows = min(rows, tokens)
-    return 2 * FP32 * rows * model.vocabulary + table * (FP32 + (2 + 2 if precision == "bf16" else FP32))
+    loss = 2 * FP32 * rows * model.vocabulary + table * (FP32 + (2 + 2 if precision == "bf16" else FP32))
+    return tokens * layers + loss

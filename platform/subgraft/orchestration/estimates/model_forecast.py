@@ -114,7 +114,12 @@ class _Sizes:
     def new_rows(self, sides: Collection[SideName], copy_shared_tokens: bool) -> ExtraParameters:
         total = new = 0
         sizes = vocabulary_sizes(self.model)
-        counts = {side: self._new_tokens(side, copy_shared_tokens) for side in sides}
+        counts = dict[SideName, int | None]()  # None if one of the vocabularies is not known yet
+        for side in sides:
+            roles = (self.step.inputs[role] for role in ("upstream", "model"))
+            upstream, own = (known_tokenizer(self.store, role, side) for role in roles)
+            known = None if upstream is None or own is None else new_tokens(upstream, own, copy_shared_tokens)
+            counts[side] = None if known is None else len(known)
         for table in family_of(self.model).table_sizes(self.model):
             if table_sides := sorted(table.sides & set(sides)):
                 first = table_sides[0]
@@ -122,11 +127,6 @@ class _Sizes:
                 total += table.numbers
                 new += table.numbers // sizes[first] * (sizes[first] if new_count is None else new_count)
         return ExtraParameters(held=total + new, trained=new, exact=None not in counts.values())
-
-    def _new_tokens(self, side: SideName, copy_shared_tokens: bool) -> int | None:
-        """None if one of the vocabularies is not known yet."""
-        upstream, own = (known_tokenizer(self.store, self.step.inputs[role], side) for role in ("upstream", "model"))
-        return None if upstream is None or own is None else len(new_tokens(upstream, own, copy_shared_tokens))
 
 
 class ParameterForecast(NamedTuple):

@@ -103,8 +103,13 @@ def _shut_down() -> None:
 
 
 def _start_or_connect(runtime: Runtime, address: str | None, folder: Path | None) -> str:
+    import ray
+
     try:
-        return start(folder, dashboard=runtime.dashboard, cpus=runtime.cpus) if folder else _connect(address)
+        if folder:
+            return start(folder, dashboard=runtime.dashboard, cpus=runtime.cpus)
+        code = installed_code()
+        return ray.init(address, log_to_driver=False, logging_level=logging.ERROR, job_config=code).dashboard_url or ""
     except SubgraftError:
         raise
     except Exception as error:  # Ray raises a plain Exception for a node that does not start in time
@@ -142,10 +147,3 @@ def _sigterm_raises(previous_handler: Any) -> Iterator[None]:
         raise
     finally:
         signal.signal(signal.SIGTERM, previous_handler)
-
-
-def _connect(address: str | None) -> str:
-    import ray
-
-    code = installed_code()
-    return ray.init(address, log_to_driver=False, logging_level=logging.ERROR, job_config=code).dashboard_url or ""

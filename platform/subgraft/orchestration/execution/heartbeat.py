@@ -101,20 +101,19 @@ class Watch:
         if work in self._last_checks and elapsed < CHECK_SECONDS:
             return []
         self._last_checks[work] = now
-        return [line for path in sorted((work / HEARTBEATS).glob("*.json")) if (line := self._check(path, elapsed))]
-
-    def _check(self, path: Path, elapsed: float) -> str:
-        try:
-            changed = path.stat().st_mtime_ns
-        except OSError:  # the process has finished
-            return ""
-        previous, silent = self._silent.get(path, (changed, 0.0))
-        silent = silent + elapsed if changed == previous else 0.0
-        self._silent[path] = changed, silent
-        if silent <= self._seconds:
-            return ""
-        self._silent[path] = changed, 0.0
-        return _kill_if_idle(path, self._seconds)
+        lines = list[str]()
+        for path in sorted((work / HEARTBEATS).glob("*.json")):
+            try:
+                changed = path.stat().st_mtime_ns
+            except OSError:  # the process has finished
+                continue
+            previous, silent = self._silent.get(path, (changed, 0.0))
+            silent = silent + elapsed if changed == previous else 0.0
+            hangs = silent > self._seconds
+            self._silent[path] = changed, 0.0 if hangs else silent
+            if hangs and (line := _kill_if_idle(path, self._seconds)):
+                lines.append(line)
+        return lines
 
 
 def _kill_if_idle(path: Path, seconds: float) -> str:

@@ -24,6 +24,11 @@ from subgraft.orchestration.store.store import Store
 
 POLL_SECONDS = 0.3
 PATIENCE_SECONDS = 30.0
+# For a step whose process hung and was killed.
+_HANG_HINT = (
+    "Run the same command again: it continues from the last checkpoint. runtime.max_failures is how often that "
+    "happens automatically, runtime.heartbeat_timeout how long to wait."
+)
 
 
 def run(
@@ -154,7 +159,10 @@ class _Execution:
         try:
             while self.running or (waiting and not self.failures):
                 if not self.failures:
-                    for step in [step for step in waiting if self._is_ready(step)]:
+                    made = self.plan.cached.keys() | self.made.keys()
+                    for step in [
+                        step for step in waiting if {each.fingerprint for each in step.inputs.values()} <= made
+                    ]:
                         job = job_for(step, self.store, self.runtime, self.provenance)
                         if self._has_room(job):
                             waiting.remove(step)
@@ -171,10 +179,6 @@ class _Execution:
         if self.failures:
             raise self.failures[0]
         return self.made
-
-    def _is_ready(self, step: Step) -> bool:
-        available = self.plan.cached.keys() | self.made.keys()
-        return all(source.fingerprint in available for source in step.inputs.values())
 
     def _has_room(self, job: Job) -> bool:
         """Whether to submit a job now: on this machine a worker group waits until the running ones leave room.
@@ -253,7 +257,7 @@ class _Execution:
             if not running.cancelled:
                 failure = _unwrap(error, running.job.step)
                 if running.killed and not isinstance(failure, UserError):
-                    failure = _hang_error(running)
+                    failure = OperationalError(running.killed, where=running.job.step.name, hint=_HANG_HINT)
                 self.failures.append(failure)
                 for observer in self.observers:
                     observer.failed(running.job.step, failure)
@@ -279,15 +283,6 @@ class _Execution:
             ray.cancel(reference, force=True)
             for observer in self.observers:
                 observer.failed(running.job.step, reason)
-
-
-def _hang_error(running: _Running) -> OperationalError:
-    """The error of a step whose process hung and was killed."""
-    hint = (
-        "Run the same command again: it continues from the last checkpoint. runtime.max_failures is how often that "
-        "happens automatically, runtime.heartbeat_timeout how long to wait."
-    )
-    return OperationalError(running.killed, where=running.job.step.name, hint=hint)
 
 
 def _unwrap(error: Exception, step: Step) -> SubgraftError:

@@ -144,7 +144,10 @@ def _on_worker_group(job: Job, out: Path) -> Mapping[str, Json]:
     try:
         summary: Mapping[str, Json] = trainer.fit().return_value
     except WorkerGroupError as failure:
-        raise _first_cause(failure) from None
+        # The error of the first failing worker; errors of our own come first.
+        causes = [getattr(error, "cause", None) or error for _, error in sorted(failure.worker_failures.items())]
+        ours = [cause for cause in causes if isinstance(cause, SubgraftError)]
+        raise (ours or causes or [failure])[0] from None
     return summary
 
 
@@ -159,13 +162,6 @@ def _on_worker(config: Mapping[str, Any]) -> Mapping[str, Json]:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         torch.distributed.barrier()
         return _run_here(job, config["out"], rank)
-
-
-def _first_cause(failure: Any) -> Exception:
-    """The error of the first failing worker; errors of our own come first."""
-    causes = [getattr(error, "cause", None) or error for _, error in sorted(failure.worker_failures.items())]
-    ours = [cause for cause in causes if isinstance(cause, SubgraftError)]
-    return (ours or causes or [failure])[0]
 
 
 def _device(job: Job) -> str:

@@ -41,19 +41,13 @@ def full_disk(error: BaseException, *written: Path) -> OperationalError:
             library that names no file may have filled its temporary folder.
     """
     filename = getattr(error, "filename", None)
-    candidates = (*written, *_default_folders())
+    store = Path(os.environ.get("SUBGRAFT_HOME") or ".subgraft").absolute()
+    downloads = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    candidates = (*written, Path(tempfile.gettempdir()), store, downloads, Path.cwd())
     full = [Path(str(filename))] if filename else [path for path in candidates if _is_full(path)]
     where = ", ".join(dict.fromkeys(map(str, full or written))) or str(Path.cwd())
     hint = "Free some space there, or write elsewhere: --out, SUBGRAFT_HOME and TMPDIR say where."
     return OperationalError("no space left on the device", where=where, hint=hint)
-
-
-def _default_folders() -> Iterator[Path]:
-    """The folders that commands write to in addition to the requested paths."""
-    yield Path(tempfile.gettempdir())
-    yield Path(os.environ.get("SUBGRAFT_HOME") or ".subgraft").absolute()
-    yield Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
-    yield Path.cwd()
 
 
 def _is_full(path: Path) -> bool:

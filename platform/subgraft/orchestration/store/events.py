@@ -7,11 +7,12 @@ tracking server never delays a training, and a killed driver loses nothing.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from subgraft.base import json_io
 from subgraft.base.security.redaction import redact
@@ -101,12 +102,13 @@ class EventTail:
 
     def read(self) -> list[Event]:
         """The complete new lines; a line torn by a kill is skipped."""
-        events = []
+        events = list[Event]()
         for fields, end in json_io.read_log(self._path, self._offset):
             self._offset = end
-            event = _event(fields)
-            if event is not None:
-                events.append(event)
+            with contextlib.suppress(KeyError, TypeError, ValueError):
+                kind = KINDS[fields.pop("kind")]
+                if "time" in fields:
+                    events.append(json_io.build(kind, fields))
         return events
 
 
@@ -170,11 +172,3 @@ class Observer:
 
     def failed(self, step: Step, error: BaseException) -> None:
         """The step ended with an error, or was stopped."""
-
-
-def _event(fields: dict[str, Any]) -> Event | None:
-    try:
-        kind = KINDS[fields.pop("kind")]
-        return json_io.build(kind, fields) if "time" in fields else None
-    except (KeyError, TypeError, ValueError):
-        return None

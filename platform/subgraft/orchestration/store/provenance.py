@@ -41,24 +41,17 @@ class Provenance:
     @classmethod
     def here(cls) -> Provenance:
         """Of this process, on the CPU."""
-        return cls(redact_words(sys.argv), _git_commit(Path(subgraft.__file__).parent), _versions())
-
-
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
-    for library in LIBRARIES:
-        try:
-            versions[library] = metadata.version(library)
-        except metadata.PackageNotFoundError:
-            continue
-    return versions
-
-
-def _git_commit(package: Path) -> str | None:
-    # A copy installed into a virtual environment inside some checkout is not of that checkout.
-    if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
-        return None
-    return _git(package, "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+")
+        versions = {"python": platform.python_version()}
+        for library in LIBRARIES:
+            try:
+                versions[library] = metadata.version(library)
+            except metadata.PackageNotFoundError:
+                continue
+        package, commit = Path(subgraft.__file__).parent, None
+        # A copy installed into a virtual environment inside some checkout is not of that checkout.
+        if _git(package, "ls-files", "--error-unmatch", "__init__.py") is not None:
+            commit = _git(package, "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+")
+        return cls(redact_words(sys.argv), commit, versions)
 
 
 def _git(package: Path, *arguments: str) -> str | None:

@@ -185,14 +185,18 @@ class Store:
         self, step: Step, out: Path, summary: Mapping[str, Json], seconds: float, provenance: Provenance
     ) -> Record:
         recipe = step.stage.model_dump(mode="json")
-        files = file_entries(out)
+        files, inputs = file_entries(out), dict[str, dict[str, str]]()
+        for role, source in step.inputs.items():
+            # The runner has verified the files of inputs; here only the digest is needed.
+            made = Record.from_json((self.path(source) / RECORD).read_text(encoding="utf-8"))
+            inputs[role] = {"fingerprint": made.fingerprint, "digest": made.digest}
         return Record(
             fingerprint=step.fingerprint,
             stage=step.stage.stage_name,
             revision=step.stage.revision,
             name=step.name,
             recipe=recipe,
-            inputs={role: self._input(source) for role, source in step.inputs.items()},
+            inputs=inputs,
             seeds=seeds_in(recipe),
             files=files,
             digest=content_digest(files),
@@ -201,11 +205,6 @@ class Store:
             finished=datetime.now(UTC).isoformat(timespec="seconds"),
             provenance=provenance,
         )
-
-    def _input(self, source: Step) -> dict[str, str]:
-        # The runner verify_artifact the files of inputs; here only the digest is needed.
-        record = Record.from_json((self.path(source) / RECORD).read_text(encoding="utf-8"))
-        return {"fingerprint": record.fingerprint, "digest": record.digest}
 
     def _rename(self, step: Step, out: Path, record: Record) -> Record:
         target = self.path(step)

@@ -164,7 +164,10 @@ def table(systems: Sequence[ComparedSystem], width: int, notes: Sequence[str] = 
         groups[each.test_set, each.system, each.run].append(each)
     names = [*_in_order({name for each in systems for name in each.scores}), *_FURTHER]
     names = [name for name in names if any(name in each.figures for each in systems)] or figure_names(systems)
-    rows = [(key, group, _means(group, names)) for key, group in groups.items()]
+    rows = list[tuple[tuple[str, str, str], list[ComparedSystem], dict[str, float]]]()
+    for key, group in groups.items():
+        in_all = [name for name in names if all(name in each.figures for each in group)]
+        rows.append((key, group, {name: fmean(each.figures[name] for each in group) for name in in_all}))
     rows.sort(key=lambda row: (row[0][0], _badness(row[2], names[0])))
     runs = list(dict.fromkeys(each.run for each in systems))
     columns = [("system", [system for (_, system, _), *_ in rows])]
@@ -172,7 +175,9 @@ def table(systems: Sequence[ComparedSystem], width: int, notes: Sequence[str] = 
         columns.append(("run", [str(runs.index(run) + 1) for (*_, run), *_ in rows]))
     columns.append(("seeds", [", ".join(sorted(each.seed for each in group)) for _, group, _ in rows]))
     named = len(columns)
-    columns += [(_heading(name), [_cell(name, means.get(name)) for *_, means in rows]) for name in names]
+    columns += [
+        (_heading(name), [fixed(means.get(name), 3 if name == BITS else 2) for *_, means in rows]) for name in names
+    ]
     shown = max(
         (end for end in range(named + 1, len(columns) + 1) if _width(columns[:end]) <= width), default=named + 1
     )
@@ -187,15 +192,6 @@ def table(systems: Sequence[ComparedSystem], width: int, notes: Sequence[str] = 
     return Group(sheet, "", *lines, *notes)
 
 
-def _means(group: Sequence[ComparedSystem], names: Sequence[str]) -> dict[str, float]:
-    """The means over seeds of the figures that every seed has."""
-    return {
-        name: fmean(each.figures[name] for each in group)
-        for name in names
-        if all(name in each.figures for each in group)
-    }
-
-
 def _badness(means: Mapping[str, float], name: str) -> float:
     """The less of it, the better; a system without the figure is last."""
     return (means[name] if is_lower_better(name) else -means[name]) if name in means else math.inf
@@ -206,10 +202,6 @@ def _heading(name: str) -> str:
         return _FURTHER[name]
     words = "bits/\nchar" if name == BITS else name.replace("_", " ").replace(" ", "\n")
     return f"{words} {'↓' if is_lower_better(name) else '↑'}"
-
-
-def _cell(name: str, value: float | None) -> str:
-    return fixed(value, 3 if name == BITS else 2)
 
 
 def _width(columns: Sequence[tuple[str, Sequence[str]]]) -> int:
@@ -235,13 +227,9 @@ def significance(home: Path, run: TrackedRun) -> list[str]:
     return [
         *(
             f"{row[0]} against {baseline}: {row[column]} {metric}, p {row[column + 1]}, "
-            + ("more than chance." if _is_significant(row[column + 1]) else "which may be chance.")
+            + ("more than chance." if float(row[column + 1].removeprefix("< ")) < LEVEL else "which may be chance.")
             for row in main.rows
             if row[column] != MISSING
         ),
         *main.caption.split("\n")[1:],
     ]
-
-
-def _is_significant(p_value: str) -> bool:
-    return float(p_value.removeprefix("< ")) < LEVEL

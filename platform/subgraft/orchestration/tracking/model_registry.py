@@ -167,24 +167,20 @@ class Registry:
             version = _version(created, {})
         elif operation.evaluation and TEXTS_DIGEST not in version.tags:
             self.tag(version, {**operation.tags, **self._attach(version.run_id, operation)})
-        self._link(run_id, version)
+        # A server accepts a model's id with a new version only if the model owns the files. Here the run owns them, so
+        # the version is linked by a tag.
+        model_id = self._server.model_of(run_id)
+        if model_id is not None:
+            tag = json.dumps([{"name": version.model, "version": version.number}])
+            self._client.set_logged_model_tags(model_id, {REGISTERED: tag})
         for alias in operation.aliases:
             if alias != CHAMPION:
                 self.point(alias, version)
             elif alias not in aliases:
                 # The first champion is the oldest version, on which concurrent registrations agree; afterwards only a
                 # promotion (promotion.py) replaces it.
-                self.point(alias, self._first(operation.model))
-
-    def _link(self, run_id: str, version: RegisteredVersion) -> None:
-        """Link a version to the logged model of its run.
-
-        A server accepts a model's id with a new version only if the model owns the files; here the run owns them.
-        """
-        model_id = self._server.model_of(run_id)
-        if model_id is not None:
-            tag = json.dumps([{"name": version.model, "version": version.number}])
-            self._client.set_logged_model_tags(model_id, {REGISTERED: tag})
+                listed = pages(self._client.search_model_versions, f"name='{operation.model}'")
+                self.point(alias, min((_version(each, {}) for each in listed), key=lambda each: each.number))
 
     def _aliases(self, model: str) -> Mapping[str, str]:
         """The aliases of a model, which is created if it does not exist."""
@@ -195,11 +191,6 @@ class Registry:
                 raise
         aliases: Mapping[str, str] = self._client.get_registered_model(model).aliases
         return aliases
-
-    def _first(self, model: str) -> RegisteredVersion:
-        """The oldest version of a model."""
-        listed = pages(self._client.search_model_versions, f"name='{model}'")
-        return min((_version(registered, {}) for registered in listed), key=lambda version: version.number)
 
     def _attach(self, run_id: str, operation: RegisterModel) -> dict[str, str]:
         """Add card and texts to the run's artifacts; returns the tags with their digests."""

@@ -9,6 +9,7 @@ So a server that is down or slow delays nothing, and the next process delivers t
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -17,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from subgraft.base import json_io
 from subgraft.base.locks import Lock
@@ -167,8 +168,11 @@ class Outbox:
 
     def read(self, offset: int) -> list[tuple[Operation, int]]:
         """Operations after a byte offset, each with the offset behind it; incomplete or foreign lines are skipped."""
-        operations = ((_operation(fields), end) for fields, end in json_io.read_log(self.path, offset))
-        return [(operation, end) for operation, end in operations if operation is not None]
+        operations = list[tuple[Operation, int]]()
+        for fields, end in json_io.read_log(self.path, offset):
+            with contextlib.suppress(KeyError, TypeError, ValueError):
+                operations.append((json_io.build(OPERATIONS[fields.pop("kind")], fields), end))
+        return operations
 
     def delivered(self) -> Delivered:
         """The last saved state of delivery."""
@@ -195,14 +199,6 @@ class Outbox:
     def keep(self) -> None:
         """Leave the outbox to a later process."""
         self._claim.release()
-
-
-def _operation(fields: dict[str, Any]) -> Operation | None:
-    try:
-        kind = OPERATIONS[fields.pop("kind")]
-        return json_io.build(kind, fields)
-    except (KeyError, TypeError, ValueError):
-        return None
 
 
 class Delivery:

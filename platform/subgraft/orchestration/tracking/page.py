@@ -10,7 +10,7 @@ import json
 import os
 import socket
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,15 +81,25 @@ def serve(home: Path, port: int, say: Callable[[str], None], uri: str | None = N
     if not where.startswith(SQLITE):
         raise UserError("runs are recorded on a server, which has a page of its own", where=where)
     key = home.absolute() / PASSWORD
-    with _listening(port) as listening:
+    try:
+        listening = socket.create_server((HOST, port))
+    except OSError as error:
+        message, hint = f"cannot listen there: {error.strerror}", "Give another --port, or 0 for any that is free."
+        raise OperationalError(message, where=f"{HOST}:{port}", hint=hint) from error
+    with listening:
         password, port = password_in(key), listening.getsockname()[1]
         server = Server(home, uri)
         app = PasswordGate(_mlflow(server), password, lambda: start_page(server))
         for name, address in addresses(server).items():
             say(f"{name:11} http://{HOST}:{port}/#{address}")
         say(f"user        {USER}\npassword    in {key}, which only you can read")
+        import uvicorn
+
+        settings = uvicorn.Config(
+            app, log_level="warning", access_log=False, timeout_graceful_shutdown=SHUTDOWN_SECONDS
+        )
         with contextlib.suppress(KeyboardInterrupt):
-            _run(app, listening)
+            uvicorn.Server(settings).run([listening])
 
 
 def start_page(server: Server) -> str:
@@ -147,17 +157,6 @@ def _table(server: Server, experiment: str) -> dict[str, Any]:
     return {}
 
 
-@contextlib.contextmanager
-def _listening(port: int) -> Iterator[socket.socket]:
-    try:
-        listening = socket.create_server((HOST, port))
-    except OSError as error:
-        message, hint = f"cannot listen there: {error.strerror}", "Give another --port, or 0 for any that is free."
-        raise OperationalError(message, where=f"{HOST}:{port}", hint=hint) from error
-    with listening:
-        yield listening
-
-
 def _mlflow(server: Server) -> ASGIApp:
     """MLflow's application on the database and artifacts of a home; artifacts elsewhere are refused."""
     os.environ.update(ENVIRONMENT)
@@ -174,10 +173,3 @@ def _mlflow(server: Server) -> ASGIApp:
         warnings.simplefilter("ignore")  # of MLflow's, about Starlette
         from mlflow.server.fastapi_app import app
     return app  # type: ignore[no-any-return]
-
-
-def _run(app: ASGIApp, listening: socket.socket) -> None:
-    import uvicorn
-
-    settings = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=SHUTDOWN_SECONDS)
-    uvicorn.Server(settings).run([listening])

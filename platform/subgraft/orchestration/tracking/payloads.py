@@ -47,23 +47,20 @@ def source_tags(provenance: Provenance) -> Mapping[str, str]:
     The commit is that of the checkout with the package; `mlflow.source.git.dirty` says whether it had changes.
     """
     commit = provenance.git_commit or ""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # an account without a name, as in some containers
+        user = ""
     tags = {
         "mlflow.source.name": " ".join(["subgraft", *provenance.argv[1:]]),
         "mlflow.source.type": "LOCAL",
-        "mlflow.user": _user(),
+        "mlflow.user": user,
         "git_commit": commit,
     }
     if commit:
         tags["mlflow.source.git.commit"] = commit.removesuffix("+")
         tags["mlflow.source.git.dirty"] = str(commit.endswith("+")).lower()
     return tags
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # an account without a name, as in some containers
-        return ""
 
 
 ARTIFACTS = "artifacts"
@@ -159,24 +156,18 @@ def describe_datasets(record: Record, directory: Path, contexts: Mapping[str, st
     """The splits of a corpus as MLflow datasets; `contexts` has the context of each split (`training`, ...)."""
     sizes = record.summary.get("sizes")
     splits = [split for split in contexts if isinstance(sizes, Mapping) and sizes.get(split)]
-    return [
-        {
-            "name": f"{record.name.removeprefix(f'{CORPUS} ')}/{split}",
-            "digest": _digest(record, split),
-            "source": json.dumps({"uri": str(directory)}),
-            "schema": json.dumps({"mlflow_colspec": _columns(record, split)}),
-            "profile": json.dumps({"num_rows": record.summary["sizes"][split]}),
-            "context": contexts[split],
-        }
-        for split in splits
-    ]
-
-
-def _digest(record: Record, split: str) -> str:
-    files = [[entry.path, entry.sha256] for entry in record.files if entry.path.startswith(f"{split}.")]
-    return sha256_of(files)[:DIGEST_LENGTH]
-
-
-def _columns(record: Record, split: str) -> list[Mapping[str, object]]:
-    fields = (entry.path.split(".", 1)[1] for entry in record.files if entry.path.startswith(f"{split}."))
-    return [{"type": "string", "name": field, "required": True} for field in fields]
+    datasets = list[Mapping[str, str]]()
+    for split in splits:
+        files = [entry for entry in record.files if entry.path.startswith(f"{split}.")]
+        columns = [{"type": "string", "name": entry.path.split(".", 1)[1], "required": True} for entry in files]
+        datasets.append(
+            {
+                "name": f"{record.name.removeprefix(f'{CORPUS} ')}/{split}",
+                "digest": sha256_of([[entry.path, entry.sha256] for entry in files])[:DIGEST_LENGTH],
+                "source": json.dumps({"uri": str(directory)}),
+                "schema": json.dumps({"mlflow_colspec": columns}),
+                "profile": json.dumps({"num_rows": record.summary["sizes"][split]}),
+                "context": contexts[split],
+            }
+        )
+    return datasets

@@ -198,16 +198,15 @@ class Server:
         tags = {**({KEY: key} if key else {}), **({} if parent is None else {PARENT: parent}), **tags}
         first = dict(list(tags.items())[:MAX_TAGS])
         experiment_id = self._experiment(experiment)
-        run_id = self._with_key(experiment_id, key) if again and key else None
-        if run_id is None:
-            run_id = _require_id(self.client.create_run(experiment_id, time, first, run_name=name).info.run_id)
+        started: Sequence[Run] = ()
+        if again and key:
+            with_key = f"tags.`{KEY}` = '{_strip_quotes(key)}'"
+            started = self.client.search_runs([experiment_id], with_key, max_results=1)
+        run = started[0] if started else self.client.create_run(experiment_id, time, first, run_name=name)
+        run_id = _require_id(run.info.run_id)
         values = [Param(name, value[:MAX_VALUE_LENGTH]) for name, value in params.items()]
         self.client.log_batch(run_id, params=values)
         return run_id
-
-    def _with_key(self, experiment_id: str, key: str) -> str | None:
-        runs = self.client.search_runs([experiment_id], f"tags.`{KEY}` = '{_strip_quotes(key)}'", max_results=1)
-        return _require_id(runs[0].info.run_id) if runs else None
 
     def _experiment(self, name: str) -> str:
         if name not in self._experiments:
