@@ -62,26 +62,21 @@ class Ratings:
         """A table for a terminal, with the best system first."""
         from subgraft.base.terminal import Sheet
 
-        sheet = Sheet(box=None, pad_edge=False, caption=self._caption(), caption_justify="left")
+        unfilled = f" {self.unfilled} rows are not filled in and left out." if self.unfilled else ""
+        caption = (
+            f"{self.judges} judges, {self.items} items.{unfilled} Means with 95 % intervals, over items by bootstrap; "
+            "agreement is Krippendorff's alpha: 1 is full, 0 is chance."
+        )
+        sheet = Sheet(box=None, pad_edge=False, caption=caption, caption_justify="left")
         sheet.add_column("system")
         for question in self.agreement:
             sheet.add_column(question, justify="right")
         for name, estimates in sorted(self.systems.items(), key=lambda item: -item[1][COMBINED].score):
-            sheet.add_row(name, *map(_cell, estimates.values()))
+            ends = ((each.score, each.interval.low, each.interval.high) for each in estimates.values())
+            sheet.add_row(name, *(f"{score:.2f} [{low:.2f}, {high:.2f}]" for score, low, high in ends))
         alphas = ("–" if alpha is None else f"{alpha:.2f}" for alpha in self.agreement.values())
         sheet.add_row("agreement", *alphas)
         return sheet
-
-    def _caption(self) -> str:
-        unfilled = f" {self.unfilled} rows are not filled in and left out." if self.unfilled else ""
-        return (
-            f"{self.judges} judges, {self.items} items.{unfilled} Means with 95 % intervals, over items by bootstrap; "
-            "agreement is Krippendorff's alpha: 1 is full, 0 is chance."
-        )
-
-
-def _cell(result: Estimate) -> str:
-    return f"{result.score:.2f} [{result.interval.low:.2f}, {result.interval.high:.2f}]"
 
 
 def rate(key: Key, answers: Mapping[str, Answers], samples: int = 1000) -> Ratings:
@@ -103,15 +98,12 @@ def rate(key: Key, answers: Mapping[str, Answers], samples: int = 1000) -> Ratin
         if system in rated
     }
     agreement = {
-        question: krippendorff_alpha(by_judge, _scale(key, question)) for question, by_judge in numbers.items()
+        question: krippendorff_alpha(by_judge, "interval" if question == COMBINED or key.most > 1 else "nominal")
+        for question, by_judge in numbers.items()
     }
     items = len({key.texts[name].item for name in answered})
     unfilled = sum(len(key.texts) - len(by_text) for by_text in answers.values())
     return Ratings(key.run, sum(map(bool, answers.values())), items, unfilled, systems, agreement)
-
-
-def _scale(key: Key, question: str) -> Scale:
-    return "interval" if question == COMBINED or key.most > 1 else "nominal"
 
 
 def _estimate(key: Key, system: str, by_judge: Mapping[str, Mapping[str, int]], samples: int) -> Estimate:

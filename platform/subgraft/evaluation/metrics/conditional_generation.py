@@ -98,9 +98,6 @@ def distinct(texts: Sequence[str], language: str, n: int) -> float:
 
     It falls with the number of texts, so compare equal numbers of texts only.
     """
-    grams = [gram for text in texts for gram in _grams(tokens(text, language), n)]
+    words = (tokens(text, language) for text in texts)
+    grams = [tuple(each[start : start + n]) for each in words for start in range(len(each) - n + 1)]
     return len(set(grams)) / len(grams) if grams else 0.0
-
-
-def _grams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
-    return [tuple(words[start : start + n]) for start in range(len(words) - n + 1)]

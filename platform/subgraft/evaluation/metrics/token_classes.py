@@ -84,18 +84,13 @@ def token_classes(vocabulary: Tokenizer, upstream: Tokenizer, lines: Iterable[st
         ids = [token for line in vocabulary.encode_batch(chunk) for token in line]
         counts += np.bincount(np.array(ids, dtype=np.int64), minlength=len(vocabulary))
     classes = np.full(len(vocabulary), CLASSES.index(SEEN))
-    new = _new_tokens(vocabulary, upstream)
+    new = [i for i, entry in enumerate(vocabulary.entries) if entry is not None and entry not in upstream.ids]
+    byte_ids = byte_tokens(vocabulary)
+    new += [i for byte, i in vocabulary.byte_ids.items() if i in byte_ids and byte not in upstream.byte_ids]
     classes[new] = 1 + np.searchsorted(list(_MAX_OCCURRENCES.values()), counts[new])
     if "unk" in vocabulary.special:
         classes[vocabulary.special["unk"]] = CLASSES.index(NOT_SPELLED)
     return classes
-
-
-def _new_tokens(vocabulary: Tokenizer, upstream: Tokenizer) -> list[int]:
-    subwords = (i for i, entry in enumerate(vocabulary.entries) if entry is not None and entry not in upstream.ids)
-    byte_ids = byte_tokens(vocabulary)
-    bytes_ = (i for byte, i in vocabulary.byte_ids.items() if i in byte_ids and byte not in upstream.byte_ids)
-    return [*subwords, *bytes_]
 
 
 class BitsByClass:
@@ -127,17 +122,14 @@ class BitsByClass:
             self._characters += len(reference)
             self._bits += float(bits.sum())
             self._end_bits += float(bits[len(own[0]) :].sum())
-            self._add_tokens(own, bits)
+            covered = 0
+            # `bits` also has those of the special tokens at the end, which are counted separately.
+            for token, end, token_bits in zip(*own, bits.tolist(), strict=False):
+                length = max(0, end - covered)
+                covered += length
+                self._tokens.add(int(self._own_classes[token]), length, float(token_bits), [token])
             if reference:
                 self._add_stretches(len(reference), own[1], bits, old, new)
-
-    def _add_tokens(self, own: tuple[list[int], list[int]], bits: NDArray[np.float64]) -> None:
-        covered = 0
-        # `bits` also has those of the special tokens at the end, which are counted separately.
-        for token, end, token_bits in zip(*own, bits.tolist(), strict=False):
-            length = max(0, end - covered)
-            covered += length
-            self._tokens.add(int(self._own_classes[token]), length, float(token_bits), [token])
 
     def _add_stretches(
         self,

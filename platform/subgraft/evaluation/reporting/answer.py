@@ -91,13 +91,12 @@ def answer_by_scores(
 def _uncompared(data: ReportData, scores: Mapping[str, Mapping[str, MetricSummary]], digits: int = 2) -> Answer:
     """The best on dev, where no system is compared with a baseline."""
     best = best_on_dev(data, data.system_names)
-    by_metric = (f"{metric} {_score(by_system[best], digits)}" for metric, by_system in scores.items())
+    of_best = {metric: by_system[best] for metric, by_system in scores.items()}
+    by_metric = (
+        f"{metric} {fixed(each.mean, digits)} {interval(each.interval, digits)}" for metric, each in of_best.items()
+    )
     why = "no system is the baseline of a comparison" if len(data.system_names) > 1 else "no other system was measured"
     return Answer(best, f"Best on dev is {best}: {' and '.join(by_metric)} on the test set; {why}.")
-
-
-def _score(summary: MetricSummary, digits: int) -> str:
-    return f"{fixed(summary.mean, digits)} {interval(summary.interval, digits)}"
 
 
 def _alone(comparison: Comparison) -> Comparison:

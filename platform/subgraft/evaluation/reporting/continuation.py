@@ -95,7 +95,7 @@ def continuation_table(data: ReportData) -> MainTable:
     """
     systems, scores = summarise_bits(data), headline_scores(data)
     caption = f"{count(len(data.references))} test lines, less is better; Δ and p against {data.baseline or 'nothing'}"
-    caption += findings.caption_remarks(data, _compared_seeds(systems))
+    caption += findings.caption_remarks(data, {name: system.compared_seeds for name, system in systems.items()})
     by_seed = len(data.seeds) > 1
     seeds = [f"bits\nseed {seed}" for seed in data.seeds] if by_seed else []
     score_headings = tuple(scores[data.system_names[0]])
@@ -134,10 +134,6 @@ def _cost_cells(results: Sequence[SystemResult], has_scores: bool = False) -> li
         *([fixed(fmean(prompts), 1)] if prompts else []),
         fixed(fmean(result.sentences_per_second for result in results), 1),
     ]
-
-
-def _compared_seeds(systems: Mapping[str, MetricSummary]) -> dict[str, int]:
-    return {name: system.compared_seeds for name, system in systems.items()}
 
 
 def continuation_answer(data: ReportData, other: Mapping[str, Comparison]) -> Answer:
@@ -262,9 +258,10 @@ def written_scores(data: ReportData) -> tuple[Table, ...]:
     rows = []
     for system in data.system_names:
         results = data.results(system)
-        drift = _mean_drift(results)
-        cells = [_cell(data, results, name, p_values[name].get(system)) for name in names]
-        rows.append([system, *cells, MISSING if drift is None else f"{drift:.1e}"])
+        selected = [point.drift for result in results for point in result.curve if point.step == result.selected_step]
+        drifts = [drift for drift in selected if drift is not None]
+        drift = f"{fmean(drifts):.1e}" if drifts and len(drifts) == len(results) else MISSING
+        rows.append([system, *(_cell(data, results, name, p_values[name].get(system)) for name in names), drift])
     headings = ["system", *(name.replace(" ", "\n") for name in names), "drift"]
     return (table(headings, rows, "Scores of outputs, and how much the source contributes", *_notes(data, names)),)
 
@@ -311,13 +308,6 @@ def _p_values(data: ReportData, name: str) -> dict[str, float]:
     systems = (system for system in data.systems if name in system.statistics)
     compared = compare_all(data, name, {(system.name, system.seed): system.statistics[name] for system in systems})
     return {system: comparison.p_value for system, comparison in compared.items()}
-
-
-def _mean_drift(results: Sequence[SystemResult]) -> float | None:
-    """The mean drift of the selected weights."""
-    selected = [point.drift for result in results for point in result.curve if point.step == result.selected_step]
-    measured = [drift for drift in selected if drift is not None]
-    return fmean(measured) if measured and len(measured) == len(results) else None
 
 
 def _notes(data: ReportData, names: Sequence[str]) -> list[str]:

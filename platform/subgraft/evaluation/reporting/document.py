@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple, get_args
@@ -213,18 +213,10 @@ def _block_markdown(block: Block) -> str:
         case Folded():
             return f"**{escape_markdown(block.summary)}**\n\n{table_markdown(block.table)}"
         case Commands():
-            return _commands_markdown(block.commands)
+            lines = [line for command in block.commands for line in (f"# {command.purpose}", command.line)]
+            fence = code_fence("\n".join(lines), 3)
+            return "\n".join([f"{fence}sh", *lines, fence])
         case Table():
-            return _captioned_markdown(block)
-
-
-def _captioned_markdown(block: Table) -> str:
-    caption = [f"**{escape_markdown(block.caption)}**"] if block.caption else []
-    notes = ["\n".join(f"- {text_markdown(note)}" for note in block.notes)] if block.notes else []
-    return "\n\n".join([*caption, table_markdown(block), *notes])
-
-
-def _commands_markdown(commands: Sequence[Command]) -> str:
-    lines = [line for command in commands for line in (f"# {command.purpose}", command.line)]
-    fence = code_fence("\n".join(lines), 3)
-    return "\n".join([f"{fence}sh", *lines, fence])
+            caption = [f"**{escape_markdown(block.caption)}**"] if block.caption else []
+            notes = ["\n".join(f"- {text_markdown(note)}" for note in block.notes)] if block.notes else []
+            return "\n\n".join([*caption, table_markdown(block), *notes])

@@ -205,25 +205,22 @@ def translations(data: ReportData) -> Section:
         "by the upstream vocabulary. The table counts how many of their occurrences each system's outputs contain. The "
         "sentences below it are chosen by rule: those first in which most systems differ from the baseline."
     )
-    blocks: list[Block] = [Paragraph(text(note)), _recall_table(data, examples)]
+    headings = ["system", "words found", "of", "share", "gained on\nthe baseline", "lost to\nthe baseline"]
+    rows = []
+    for recall in examples.recalls:
+        share = percent(recall.recalled / recall.total) if recall.total else MISSING
+        against = [MISSING if value is None else count(value) for value in (recall.gained, recall.lost)]
+        rows.append([recall.name, count(recall.recalled), count(recall.total), share, *against])
+    blocks: list[Block] = [
+        Paragraph(text(note)),
+        table(headings, rows, "Over-segmented words of the references found in the outputs, all seeds"),
+    ]
     for cases, outcome in (
         (examples.gained, "missed by the baseline, found by others"),
         (examples.lost, "found by the baseline, missed by others"),
     ):
         blocks += [_example_table(example, outcome) for example in cases]
     return Section("Outputs side by side", tuple(blocks))
-
-
-def _recall_table(data: ReportData, examples: Examples) -> Table:
-    headings = ["system", "words found", "of", "share", "gained on\nthe baseline", "lost to\nthe baseline"]
-    rows = [_recall_cells(recall) for recall in examples.recalls]
-    return table(headings, rows, "Over-segmented words of the references found in the outputs, all seeds")
-
-
-def _recall_cells(recall: WordRecall) -> list[str]:
-    share = percent(recall.recalled / recall.total) if recall.total else MISSING
-    against = [MISSING if value is None else count(value) for value in (recall.gained, recall.lost)]
-    return [recall.name, count(recall.recalled), count(recall.total), share, *against]
 
 
 def _example_table(example: SideBySide, outcome: str) -> Table:

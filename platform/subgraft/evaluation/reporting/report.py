@@ -12,7 +12,7 @@ from subgraft.evaluation.reporting.answer import SCORES_RULE, Answer, answer_by_
 from subgraft.evaluation.reporting.examples import translations
 from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed, percent
 from subgraft.evaluation.reporting.plots import plot_stage_seconds, scores_figure
-from subgraft.evaluation.reporting.records import Command, ReportData, TransferSummary
+from subgraft.evaluation.reporting.records import Command, ReportData
 from subgraft.evaluation.reporting.results import MAIN_METRICS, P_NOTE, learning, results
 from subgraft.evaluation.reporting.summary import MetricSummary, summarise
 from subgraft.evaluation.reporting.table import Span, Table, Text, table, text
@@ -113,7 +113,16 @@ _NEAR_COPIES = (
 def _setup(data: ReportData) -> document.Section:
     """Corpora, vocabularies, and how each system got its vocabulary."""
     transfers = _transfer_table(data)
-    blocks = (_corpus_table(data), *_text_table(data), _vocabulary_table(data), *([transfers] if transfers else []))
+    rows: list[list[str | Text]] = [
+        [vocabulary.role, vocabulary.kind, count(vocabulary.size), text(Span(vocabulary.fingerprint[:12], "code"))]
+        for vocabulary in data.vocabularies
+    ]
+    blocks = (
+        _corpus_table(data),
+        *_text_table(data),
+        table(["side", "kind", "size", "fingerprint"], rows, "Vocabularies", left=(0, 1, 3)),
+        *([transfers] if transfers else []),
+    )
     return document.Section("Corpora, vocabularies and initialisers", blocks)
 
 
@@ -158,33 +167,17 @@ def _text_table(data: ReportData) -> list[Table]:
     return [table(headings, rows, "Monolingual text, in lines", note, left=(0, -2))]
 
 
-def _vocabulary_table(data: ReportData) -> Table:
-    rows: list[list[str | Text]] = [
-        [vocabulary.role, vocabulary.kind, count(vocabulary.size), text(Span(vocabulary.fingerprint[:12], "code"))]
-        for vocabulary in data.vocabularies
-    ]
-    return table(["side", "kind", "size", "fingerprint"], rows, "Vocabularies", left=(0, 1, 3))
-
-
 def _transfer_table(data: ReportData) -> Table | None:
     transfers = {system.name: system.transfer for system in data.systems if system.transfer is not None}
     if not transfers:
         return None
     headings = ["system", "initialiser", "sides", "carried over", "initialised", "without similar tokens"]
-    rows = [_transfer_cells(name, transfer) for name, transfer in transfers.items()]
+    rows = []
+    for name, transfer in transfers.items():
+        fallback = ", ".join(f"{count(number)} by {kind}" for kind, number in transfer.fallback.items() if number)
+        sides, seen, unseen = ", ".join(transfer.sides), count(transfer.seen), count(transfer.unseen)
+        rows.append([name, transfer.initialiser, sides, seen, unseen, fallback or "none"])
     return table(headings, rows, "Transfer", left=(0, 1, 2, 5))
-
-
-def _transfer_cells(name: str, transfer: TransferSummary) -> list[str]:
-    fallback = ", ".join(f"{count(number)} by {kind}" for kind, number in transfer.fallback.items() if number)
-    return [
-        name,
-        transfer.initialiser,
-        ", ".join(transfer.sides),
-        count(transfer.seen),
-        count(transfer.unseen),
-        fallback or "none",
-    ]
 
 
 def subword_gap(data: ReportData) -> document.Section:

@@ -9,7 +9,6 @@ from statistics import fmean
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import MetricName
@@ -103,7 +102,11 @@ def _summarise_system(data: ReportData, name: str, metrics: Mapping[str, MetricS
         name=name,
         seeds=tuple(result.seed for result in results),
         metrics=metrics,
-        bits=_summarise_bits(results),
+        bits=BitsSummary(
+            start=_mean_bits(results, lambda point, result: point.step == 0),
+            first_epoch=_mean_bits(results, lambda point, result: point.epoch >= 1),
+            selected=_mean_bits(results, lambda point, result: point.step == result.selected_step),
+        ),
         tokens_per_sentence=fmean(result.tokens_per_sentence for result in results),
         characters_per_token=fmean(result.characters_per_token for result in results),
         inference_ece=_mean_of_all([result.inference_ece for result in results]),
@@ -124,22 +127,17 @@ def summarise_spelled(data: ReportData, metrics: tuple[MetricName, ...]) -> tupl
     mask = data.spelled_by_all
     if mask is None or mask.all() or not mask.any():
         return ()
-    restricted = replace(
-        data, systems=tuple(_on_sentences(system, mask, metrics, data.languages[1]) for system in data.systems)
-    )
-    by_metric = {metric: _summarise_metric(restricted, metric) for metric in metrics}
+    restricted = list[SystemResult]()
+    for system in data.systems:
+        statistics = {str(metric): system.statistics[metric][mask] for metric in metrics}
+        scores = {str(metric): corpus_score(metric, statistics[metric], data.languages[1]) for metric in metrics}
+        restricted.append(replace(system, statistics=statistics, scores=scores))
+    restricted_data = replace(data, systems=tuple(restricted))
+    by_metric = {metric: _summarise_metric(restricted_data, metric) for metric in metrics}
     return tuple(
-        replace(system, metrics={metric: by_metric[metric][system.name] for metric in metrics})
-        for system in summarise(data)
+        replace(summary, metrics={metric: by_metric[metric][summary.name] for metric in metrics})
+        for summary in summarise(data)
     )
-
-
-def _on_sentences(
-    system: SystemResult, mask: NDArray[np.bool_], metrics: Sequence[MetricName], language: str
-) -> SystemResult:
-    statistics = {str(metric): system.statistics[metric][mask] for metric in metrics}
-    scores = {str(metric): corpus_score(metric, statistics[metric], language) for metric in metrics}
-    return replace(system, statistics=statistics, scores=scores)
 
 
 def _summarise_metric(data: ReportData, metric: str) -> dict[str, MetricSummary]:
@@ -206,14 +204,6 @@ def _mean_of_all(values: Sequence[float | None]) -> float | None:
     """The mean; None unless every seed has the figure."""
     defined = [value for value in values if value is not None]
     return fmean(defined) if len(defined) == len(values) else None
-
-
-def _summarise_bits(results: tuple[SystemResult, ...]) -> BitsSummary:
-    return BitsSummary(
-        start=_mean_bits(results, lambda point, result: point.step == 0),
-        first_epoch=_mean_bits(results, lambda point, result: point.epoch >= 1),
-        selected=_mean_bits(results, lambda point, result: point.step == result.selected_step),
-    )
 
 
 def _mean_bits(

@@ -76,9 +76,8 @@ def size_series(systems: Sequence[SystemSummary]) -> list[Series]:
 
 def step_series(systems: Sequence[SystemSummary]) -> list[Series]:
     """Systems that differ only in how long their generator was trained; each series starts with its `avg` at step 0."""
-    trained = _series(
-        [system for system in systems if system.generator_steps], lambda system: system.generator_steps, _size
-    )
+    with_steps = [system for system in systems if system.generator_steps]
+    trained = _series(with_steps, lambda system: system.generator_steps, lambda system: system.vocabulary_size)
     initial = {_shared_settings(system): system for system in systems if system.generator_steps == 0}
     return [
         Series(series.name, ((0, first), *series.points))
@@ -98,10 +97,6 @@ def pretraining_series(systems: Sequence[SystemSummary]) -> list[Series]:
 def _shared_settings(system: SystemSummary) -> Hashable:
     """The settings that a system with a generator shares with the `avg` that its generator starts from."""
     return system.vocabulary_size, system.variant
-
-
-def _size(system: SystemSummary) -> int | None:
-    return system.vocabulary_size
 
 
 def _series(

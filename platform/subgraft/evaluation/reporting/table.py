@@ -62,7 +62,11 @@ class Table:
     @property
     def names_rows(self) -> bool:
         """Whether the first cells are short enough to be names, in which the page breaks no line."""
-        return all(len(line) <= LONGEST_NAME for row in self.rows for line in _plain(row[0]).splitlines())
+        return all(
+            len(line) <= LONGEST_NAME
+            for row in self.rows
+            for line in "".join(span.text for span in row[0]).splitlines()
+        )
 
 
 def table(
@@ -79,10 +83,6 @@ def table(
     )
     cells = tuple(tuple(map(_as_text, row)) for row in rows)
     return Table(columns, cells, caption, tuple(map(_as_text, notes)))
-
-
-def _plain(content: Text) -> str:
-    return "".join(span.text for span in content)
 
 
 def _as_text(cell: str | Text) -> Text:

@@ -71,22 +71,19 @@ def spelling_table(data: ReportData) -> list[Table]:
         "Given back: unchanged by decode(encode(sentence)); vocabularies normalise text, so that some sentences change "
         "though nothing is unknown. BLEU and chrF: of decode(encode(text)) against the text, which no model can exceed."
     )
-    rows = [_cells(row) for row in data.gap.spelling]
-    return [table(headings, rows, "What each vocabulary can spell", note, left=(0, 1))]
-
-
-def _cells(row: SpelledText) -> list[str]:
-    counts = row.counts
-    scores = [fixed(row.scores[name].value) if name in row.scores else MISSING for name in ("BLEU", "chrF")]
-    return [
-        f"{row.split}, {_NAMES[row.side]}",
-        row.role,
-        f"{count(counts.unknown)} ({percent(counts.unknown_share)})",
-        percent(counts.with_unknown_share),
-        percent(counts.byte_share),
-        percent(counts.round_trip_share),
-        *scores,
+    rows = [
+        [
+            f"{row.split}, {_NAMES[row.side]}",
+            row.role,
+            f"{count(row.counts.unknown)} ({percent(row.counts.unknown_share)})",
+            percent(row.counts.with_unknown_share),
+            percent(row.counts.byte_share),
+            percent(row.counts.round_trip_share),
+            *(fixed(row.scores[name].value) if name in row.scores else MISSING for name in ("BLEU", "chrF")),
+        ]
+        for row in data.gap.spelling
     ]
+    return [table(headings, rows, "What each vocabulary can spell", note, left=(0, 1))]
 
 
 def unknown_token_caption(data: ReportData) -> str:
