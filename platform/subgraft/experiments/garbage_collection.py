@@ -76,7 +76,9 @@ def in_use(home: Path) -> InUse:
     for outbox in sorted((home / "tracking").glob("*.jsonl")):
         claim = outbox.with_suffix(".claim")
         living = _is_claimed(claim)
-        referenced = set(_referenced_in(outbox))
+        operations = json_io.read_log(outbox)  # none where it has been delivered meanwhile
+        keys = ("run", "directory", "evaluation")
+        referenced = {Path(str(operation.get(key, ""))).name for operation, _ in operations for key in keys}
         if living and referenced <= {PARENT, ""}:
             raise OperationalError("a run is just beginning here", where=str(home), hint="Try again in a minute.")
         fingerprints |= referenced
@@ -202,9 +204,3 @@ def _claim_time(claim: Path) -> float:
     except FileNotFoundError:
         return now
     return taken if taken < now + MAX_CLOCK_SKEW else MAX_CLOCK_SKEW
-
-
-def _referenced_in(outbox: Path) -> Iterator[str]:
-    for operation, _ in json_io.read_log(outbox):  # none where it has been delivered meanwhile
-        for key in ("run", "directory", "evaluation"):
-            yield Path(str(operation.get(key, ""))).name

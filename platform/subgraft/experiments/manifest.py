@@ -16,7 +16,6 @@ from subgraft.training.stage import TrainedStage
 if TYPE_CHECKING:
     from subgraft.config.experiment import Experiment
     from subgraft.config.experiment.systems import System
-    from subgraft.config.training import ModelTrainingSettings
     from subgraft.experiments.steps.system import SystemSteps
 
 
@@ -136,7 +135,11 @@ def design(system: System, experiment: Experiment) -> Design:
     variant += [f"{system.context} of {system.context_sentences} sentences before"] if system.context else []
     variant += [f"documents in blocks of {system.documents}"] if system.documents else []
     variant += [f"several tasks, {system.multitask}"] if system.multitask else []
-    variant += _rates(system) + _rare(system)
+    variant += _rates(system)
+    variant += [f"pieces used {system.vocabulary_min_count} times"] if system.vocabulary_min_count else []
+    if (rare := system.rare_tokens) is not None:
+        variant += [f"tokens below {rare.min_count} at ×{rare.learning_rate_factor:g}, pulled at {rare.l2_to_init:g}"]
+    multitask = experiment.multitask_training if system.multitask == "alone" else None
     steps = None
     if system.generator is not None and system.starts_from is None:
         steps = experiment.generator_steps(system)
@@ -147,7 +150,7 @@ def design(system: System, experiment: Experiment) -> Design:
         variant=", ".join(variant),
         generator_steps=steps,
         pretraining_step=_pretraining_step(system, experiment),
-        select="last" if system.unsupervised else _training_of(system, experiment).select,
+        select="last" if system.unsupervised else (multitask or experiment.finetune).select,
     )
 
 
@@ -156,23 +159,6 @@ def _pretraining_step(system: System, experiment: Experiment) -> int | None:
     if system.pretraining != "plain" or all(other.pretraining_step is None for other in experiment.systems):
         return None
     return system.pretraining_step or experiment.pretrain.max_steps
-
-
-def _training_of(system: System, experiment: Experiment) -> ModelTrainingSettings:
-    """The last training of a system."""
-    multitask = experiment.multitask_training if system.multitask == "alone" else None
-    return multitask or experiment.finetune
-
-
-def _rare(system: System) -> list[str]:
-    """A system's own settings for rare tokens, in words."""
-    count, rare = system.vocabulary_min_count, system.rare_tokens
-    changes = [f"pieces used {count} times"] if count else []
-    if rare is not None:
-        changes.append(
-            f"tokens below {rare.min_count} at ×{rare.learning_rate_factor:g}, pulled at {rare.l2_to_init:g}"
-        )
-    return changes
 
 
 def _rates(system: System) -> list[str]:
@@ -188,13 +174,19 @@ def _rates(system: System) -> list[str]:
 
 def system_runs(systems: Sequence[SystemSteps]) -> list[SystemRun]:
     """A run for every system and seed."""
-    return [
-        SystemRun(steps.system.name, steps.seed, _settings(steps), _parts(steps), _corpora(steps)) for steps in systems
-    ]
+    runs = list[SystemRun]()
+    for steps in systems:
+        directions = {f"{TEST}/{name}": step for name, step in steps.directions.items() if step is not steps.evaluate}
+        parts: dict[str, Step] = {TRAINED: steps.finetune, TEST: steps.evaluate, **steps.measured, **directions}
+        # Those that the finetuning reads, without synthetic text.
+        corpora = [step for step in steps.finetune.inputs.values() if step.stage.stage_name == CORPUS]
+        runs.append(SystemRun(steps.system.name, steps.seed, _settings(steps), parts, corpora))
+    return runs
 
 
 def _settings(steps: SystemSteps) -> dict[str, Any]:
     """The system's settings, and the stages of its training, its vocabulary and its new rows."""
+    inputs = steps.transfer.inputs if steps.transfer else {}
     steps_by_role: dict[str, Step | None] = {
         "generator": steps.generator,
         "transfer": steps.transfer,
@@ -202,7 +194,7 @@ def _settings(steps: SystemSteps) -> dict[str, Any]:
         "multitask": steps.multitask,
         "distilled": steps.distilled,
         "pretrained": steps.pretrained,
-        **_vocabularies(steps),
+        **{role: step for role, step in inputs.items() if role.startswith("vocabulary/")},
     }
     return {
         **steps.system.model_dump(mode="json", exclude={"name"}),
@@ -211,22 +203,3 @@ def _settings(steps: SystemSteps) -> dict[str, Any]:
         TEST: steps.evaluate.stage.evaluation.model_dump(mode="json"),
         **{role: step.stage.model_dump(mode="json") for role, step in steps_by_role.items() if step},
     }
-
-
-def _vocabularies(steps: SystemSteps) -> Mapping[str, Step]:
-    inputs = steps.transfer.inputs if steps.transfer else {}
-    return {role: step for role, step in inputs.items() if role.startswith("vocabulary/")}
-
-
-def _parts(steps: SystemSteps) -> dict[str, Step]:
-    return {
-        TRAINED: steps.finetune,
-        TEST: steps.evaluate,
-        **steps.measured,
-        **{f"{TEST}/{name}": step for name, step in steps.directions.items() if step is not steps.evaluate},
-    }
-
-
-def _corpora(steps: SystemSteps) -> list[Step]:
-    """The corpora that the finetuning reads, without synthetic text."""
-    return [step for step in steps.finetune.inputs.values() if step.stage.stage_name == CORPUS]

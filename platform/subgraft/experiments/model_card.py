@@ -185,17 +185,13 @@ class SelectedModel:
             sizes = record.summary.get("sizes", {}) if record else {}
             split_sizes = ", ".join(f"{split} {count(size)}" for split, size in sizes.items()) or MISSING
             rows.append((step.name, stage.codes, split_sizes, "; ".join(licences(stage.identity)), _digest(record)))
-        rows += self._text_rows()
-        yield _table(("corpus", "languages", "segments", "licence", "SHA-256 of the cleaned text"), rows)
-
-    def _text_rows(self) -> Iterator[tuple[str, ...]]:
-        """Rows of the monolingual text, by side."""
-        for step, record in self._made_by(TextStage):
-            for side, identities in step.stage.identities.items():
+        for text, record in self._made_by(TextStage):
+            for side, identities in text.stage.identities.items():
                 lines = f"train {count(record.summary[side]['kept'])}" if record else MISSING
                 names = dict.fromkeys(name for identity in identities for name in licences(identity))
-                language = getattr(step.stage.languages, side)
-                yield f"{step.name}, {side}", language, lines, "; ".join(names), _digest(record)
+                language = getattr(text.stage.languages, side)
+                rows.append((f"{text.name}, {side}", language, lines, "; ".join(names), _digest(record)))
+        yield _table(("corpus", "languages", "segments", "licence", "SHA-256 of the cleaned text"), rows)
 
     def _vocabularies(self) -> Iterator[str]:
         yield "## Vocabulary\n"
@@ -214,19 +210,17 @@ class SelectedModel:
         yield "## How it was made\n"
         yield f"Initialiser of new tokens: {system.initialiser or 'none, there are none'}. The system's settings:\n"
         yield f"```json\n{json.dumps(system.model_dump(mode='json', exclude_defaults=True))}\n```\n"
-        rows = [
-            (step.name, step.fingerprint[:12], _digest(record), duration(record.seconds) if record else MISSING)
-            for step, record in self._steps()
-        ]
+        rows = []
+        for step in self._in_order():
+            record = self.records.get(step.fingerprint)
+            seconds = duration(record.seconds) if record else MISSING
+            rows.append((step.name, step.fingerprint[:12], _digest(record), seconds))
         yield _table(("step", "fingerprint", "SHA-256", "time"), rows)
         provenance = finetuned.provenance
         versions = ", ".join(f"{name} {version}" for name, version in provenance.versions.items())
         yield f"Finetuned on {provenance.device}, {finetuned.finished}, commit {provenance.git_commit or 'unknown'}."
         yield f"With {versions}."
         yield f"{RECORD_NOTE}\n"
-
-    def _steps(self) -> list[tuple[Step, Record | None]]:
-        return [(step, self.records.get(step.fingerprint)) for step in self._in_order()]
 
     def _made_by(self, stage: type[A]) -> list[tuple[Step[A], Record | None]]:
         return [(step, self.records.get(step.fingerprint)) for step in made_by(stage, self._in_order())]

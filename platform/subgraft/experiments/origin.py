@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -107,13 +107,8 @@ def _artifact(directory: Path, fingerprint: str) -> Path | None:
     """The artifact in the store that the directory is in or near, or in the present one."""
     if not _FINGERPRINT.fullmatch(fingerprint):
         return None
-    for home in _homes(directory):
+    near = (home for folder in directory.absolute().parents for home in (folder, folder / ".subgraft"))
+    for home in (default_home(), *near):
         if artifact := next((home / "store").glob(f"*/{fingerprint}"), None):
             return artifact
     return None
-
-
-def _homes(directory: Path) -> Iterator[Path]:
-    yield default_home()
-    for folder in directory.absolute().parents:
-        yield from (folder, folder / ".subgraft")

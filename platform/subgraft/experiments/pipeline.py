@@ -107,7 +107,8 @@ class Pipeline:
         else:
             finetune = self._finetune(system, seed, multitask or prepared, full_model)
             if system.context is not None:
-                finetune = self._in_context(system, seed, finetune, full_model)
+                in_context = context_step(self.experiment, system, seed, finetune)
+                finetune = self._finetune(system, seed, in_context, full_model, in_context=True)
         return self._with_evaluations(system, seed, model, generator, transfer, finetune)
 
     def _with_evaluations(
@@ -134,11 +135,6 @@ class Pipeline:
             self.evaluation.on_directions(finetune, evaluate),
             self.evaluation.seen(finetune),
         )
-
-    def _in_context(self, system: System, seed: int, by_sentence: Step, upstream: Step) -> Step[FinetuneStage]:
-        """Finetune a finetuned model again, with the preceding sentences."""
-        model = context_step(self.experiment, system, seed, by_sentence)
-        return self._finetune(system, seed, model, upstream, in_context=True)
 
     def _finetune(
         self, system: System, seed: int, prepared: Step, upstream: Step, *, in_context: bool = False

@@ -151,17 +151,16 @@ def _curves(data: SearchData) -> document.Figure:
 
 def _trials(data: SearchData) -> Table:
     columns = ["state", "seconds", "steps made", "taken over", "note"]
-    rows = [[*_row(data, trial), *_course(trial)] for trial in ordered(data.trials, data.objectives)]
+    rows = list[list[str | Text]]()
+    for trial in ordered(data.trials, data.objectives):
+        seconds = duration(trial.seconds) if trial.seconds else MISSING
+        course = (trial.state, seconds, str(len(trial.made)), str(trial.shared), trial.said.partition("\n")[0])
+        rows.append([*_row(data, trial), *course])
     note = (
         "The best come first. Steps made: those that no trial before it had made, and no run. Note: the first line of "
         "why it was refused."
     )
     return table([*_headings(data), *columns], rows, "", note, left=(-1,))
-
-
-def _course(trial: TrialResult) -> list[str]:
-    seconds = duration(trial.seconds) if trial.seconds else MISSING
-    return [trial.state, seconds, str(len(trial.made)), str(trial.shared), trial.said.partition("\n")[0]]
 
 
 def _headings(data: SearchData) -> list[str]:

@@ -99,9 +99,17 @@ class SearchSession:
             return self._run(display_for(console), address or os.environ.get("RAY_ADDRESS"))
 
     def _run(self, display: Display, address: str | None) -> SearchOutcome:
-        store, runtime = Store(self._home, display.say), self._pipeline.experiment.runtime
-        tracker = self._tracker(store, display)
-        commands = further_commands("", self._pipeline.experiment.languages, tracker.name, runtime.tracking_uri)
+        store, experiment = Store(self._home, display.say), self._pipeline.experiment
+        tracker = Tracker(
+            store,
+            experiment.name,
+            display.say,
+            name=time.strftime(f"{experiment.name}-search-{self.system}-%Y%m%d-%H%M%S"),
+            uri=experiment.runtime.tracking_uri,
+            params=experiment.model_dump(mode="json"),
+            tags={"kind": "search", "search": self._identity},
+        )
+        commands = further_commands("", experiment.languages, tracker.name, experiment.runtime.tracking_uri)
         page = Page(self._pipeline, self.folder, dict(commands)["MLflow page"])
         ledger = Ledger(self.folder / LEDGER)
         recorder = Recorder(self._pipeline, store, ledger, tracker, display.say, page.write)
@@ -110,7 +118,7 @@ class SearchSession:
             recorder.report_earlier()
             page.write(recorder.trials)
             if len(ended(tuple(recorder.trials.values()))) < planned_trials(self._pipeline):
-                with cluster(runtime, address, display.say) as page.dashboard:
+                with cluster(experiment.runtime, address, display.say) as page.dashboard:
                     self._prepare(store, recorder, display, tracker, address)
                     self._tune(recorder, address)
             status = "FINISHED"
@@ -122,18 +130,6 @@ class SearchSession:
             recorder.leave()
             tracker.close(status)
         return self._outcome(page, recorder.trials)
-
-    def _tracker(self, store: Store, display: Display) -> Tracker:
-        experiment = self._pipeline.experiment
-        return Tracker(
-            store,
-            experiment.name,
-            display.say,
-            name=time.strftime(f"{experiment.name}-search-{self.system}-%Y%m%d-%H%M%S"),
-            uri=experiment.runtime.tracking_uri,
-            params=experiment.model_dump(mode="json"),
-            tags={"kind": "search", "search": self._identity},
-        )
 
     def _prepare(
         self, store: Store, recorder: Recorder, display: Display, tracker: Tracker, address: str | None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from subgraft.base import json_io
 from subgraft.config.experiment.search import MINIMISED
@@ -120,8 +121,12 @@ class Ledger:
 
     def trials(self) -> dict[int, TrialResult]:
         """All trials by number; a line that a kill has cut off is ignored."""
-        trials = (_trial(fields) for fields, _ in json_io.read_log(self.path))
-        return {trial.number: trial for trial in trials if trial is not None}
+        trials = dict[int, TrialResult]()
+        for fields, _ in json_io.read_log(self.path):
+            with contextlib.suppress(ValueError):
+                trial = json_io.build(TrialResult, fields)
+                trials[trial.number] = trial
+        return trials
 
     def note(self, trial: TrialResult) -> None:
         """Write a trial's current state to disk. Raises OperationalError if the disk is full."""
@@ -133,10 +138,3 @@ def unfinished_trials(trials: Mapping[int, TrialResult]) -> list[TrialResult]:
     """The trials that started and did not end, by number."""
     done = {trial.number for trial in ended(tuple(trials.values()))}
     return [trial for number, trial in sorted(trials.items()) if number not in done]
-
-
-def _trial(fields: dict[str, Any]) -> TrialResult | None:
-    try:
-        return json_io.build(TrialResult, fields)
-    except ValueError:
-        return None

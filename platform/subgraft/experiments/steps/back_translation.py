@@ -101,7 +101,10 @@ class BackTranslationSteps:
             objective=experiment.finetuned_on,
             text_objective=TranslationSettings() if rounds else None,
         )
-        inputs = {"model": self._start(reads), "corpus": self._corpus(reads)}
+        corpus: Step = self._inputs.downstream_corpus
+        if reads != "source":
+            corpus = _reversed(corpus, experiment.languages)
+        inputs = {"model": self._start(reads), "corpus": corpus}
         inputs |= {"synthetic": self._text(OTHER_SIDE[reads], rounds)} if rounds else {}
         name = _in_round(f"finetune the {_NAMES[reads]} model", rounds, 1)
         return with_engine(Step(stage, name, inputs))
@@ -109,10 +112,6 @@ class BackTranslationSteps:
     def _languages(self, reads: TextSide) -> Languages:
         languages = self.experiment.languages
         return languages if reads == "source" else languages.reversed
-
-    def _corpus(self, reads: TextSide) -> Step:
-        corpus = self._inputs.downstream_corpus
-        return corpus if reads == "source" else _reversed(corpus, self.experiment.languages)
 
     def _start(self, reads: TextSide) -> Step:
         """The model before any finetuning: for the reverse direction a configured one, or else one pretrained here."""

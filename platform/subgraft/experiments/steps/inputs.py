@@ -329,12 +329,9 @@ def describe_text(store: Store, step: Step[TextStage]) -> list[str]:
     record = store.find(step)
     if record is None:
         local = {side: [part for part in parts if part.source.on_disk] for side, parts in _texts(step.stage).items()}
-        return [_before_cleaning(side, sum(part.size() for part in parts)) for side, parts in local.items() if parts]
+        sizes = {side: sum(part.size() for part in parts) for side, parts in local.items() if parts}
+        return [f"{side} text in addition to the pairs: {size:,} lines before cleaning" for side, size in sizes.items()]
     return [_after_cleaning(side, record.summary[side]) for side in step.stage.sides]
-
-
-def _before_cleaning(side: TextSide, lines: int) -> str:
-    return f"{side} text in addition to the pairs: {lines:,} lines before cleaning"
 
 
 def _after_cleaning(side: TextSide, counts: Mapping[str, Any]) -> str:

@@ -84,19 +84,15 @@ class ModelSteps:
             return self._pretrain(f"pretrain on {corpus}, sampled", self._parts(self._vocabularies.upstream), sampling)
         if system.pretraining == "downstream-vocabulary":
             name = f"pretrain on {corpus} with the downstream vocabulary"
-            return self._pretrain(
-                name, self._parts(self._vocabularies.on_changed_sides(self._vocabularies.of_new_model(system)))
-            )
+            vocabularies = self._vocabularies.on_changed_sides(self._vocabularies.of_new_model(system))
+            return self._pretrain(name, self._parts(vocabularies))
         if system.pretraining == "joint-vocabulary":
             name = f"pretrain on {corpus} with a joint vocabulary"
             return self._pretrain(name, self._parts(self._vocabularies.on_changed_sides(self._vocabularies.joint)))
-        return self.pretrained if system.pretraining_step is None else self._saved(system.pretraining_step)
-
-    def _saved(self, step: int) -> Step:
-        """The upstream model after `step` updates of its pretraining."""
-        stage = SavedWeightsStage(step=step)
-        model = self.pretrained
-        return Step(stage, f"{model.name}, {step} updates", {"model": model})
+        if (updates := system.pretraining_step) is None:
+            return self.pretrained
+        saved = SavedWeightsStage(step=updates)
+        return Step(saved, f"{self.pretrained.name}, {updates} updates", {"model": self.pretrained})
 
     def _parts(self, vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
         """The inputs of a new model: its vocabularies, and entities if it reads them."""
