@@ -162,7 +162,9 @@ def _mistake(tree: Tree, model: type[BaseModel], details: ErrorDetails) -> Mista
     if kind == "value_error":
         message = _expected(details)
         return Mistake(path, tree.place(_path_in(message, tree, path)), message)
-    return Mistake(path, place, f"{_expected(details)}, found {_quote(details['input'])}{_suggest_choice(details)}")
+    choices = re.findall(r"'([^']+)'", str(details.get("ctx", {}).get("expected", "")))
+    suggestion = _suggestion(str(details["input"]), choices)
+    return Mistake(path, place, f"{_expected(details)}, found {_quote(details['input'])}{suggestion}")
 
 
 def _path_in(message: str, tree: Tree, path: PathTo) -> PathTo:
@@ -184,16 +186,10 @@ def _yaml_path(data: Any, location: Iterable[str | int]) -> PathTo:
     """pydantic's location without the parts that name a member of a union and not a key."""
     path: list[str | int] = []
     for part in location:
-        if _has(data, part):
+        if (isinstance(data, dict) and part in data) or (isinstance(data, list) and isinstance(part, int)):
             data = data[part]
             path.append(part)
     return tuple(path)
-
-
-def _has(data: Any, part: str | int) -> bool:
-    if isinstance(data, dict):
-        return part in data
-    return isinstance(data, list) and isinstance(part, int)
 
 
 def _field_names(model: type[BaseModel], location: Iterable[str | int]) -> list[str]:
@@ -242,10 +238,6 @@ def _unknown_field(name: str, known: Sequence[str]) -> str:
 def _initials(name: str) -> str:
     """The letters by which a name is abbreviated: lr for learning_rate."""
     return "".join(word[0] for word in name.split("_") if word)
-
-
-def _suggest_choice(details: ErrorDetails) -> str:
-    return _suggestion(str(details["input"]), re.findall(r"'([^']+)'", str(details.get("ctx", {}).get("expected", ""))))
 
 
 def _suggestion(value: str, choices: Sequence[str]) -> str:

@@ -74,7 +74,7 @@ class Tree:
             self.data = {}
         parent: Any = self.data
         for depth, part in enumerate(path):
-            if not _accepts(parent, part):
+            if not (isinstance(parent, list) if isinstance(part, int) else isinstance(parent, dict)):
                 raise KeyError(part)
             if depth == len(path) - 1:
                 parent[part] = value
@@ -82,10 +82,6 @@ class Tree:
                 parent[part] = {}
                 self.places[path[: depth + 1]] = place
             parent = parent[part]
-
-
-def _accepts(container: Any, part: str | int) -> bool:
-    return isinstance(container, list) if isinstance(part, int) else isinstance(container, dict)
 
 
 def parse(text: str, origin: str, *, numbered: bool = True) -> Tree:
@@ -127,13 +123,6 @@ def _explain(error: MarkedYAMLError) -> str:
     if isinstance(error, MaxDepthExceededError):
         return _TOO_DEEP
     return " ".join(part for part in (error.context, error.problem) if part)
-
-
-def _require_bounded(value: Any) -> Any:
-    """The value. Raises ValueError for NaN and for numbers beyond the limit."""
-    if isinstance(value, int | float) and not abs(value) <= MAX_NUMBER:
-        raise ValueError
-    return value
 
 
 class _Reader:
@@ -192,7 +181,10 @@ class _Reader:
             return node.value
         if node.tag in _SCALAR_TAGS:
             try:
-                return _require_bounded(self.yaml.constructor.construct_object(node))
+                value = self.yaml.constructor.construct_object(node)
+                if isinstance(value, int | float) and not abs(value) <= MAX_NUMBER:  # NaN too
+                    raise ValueError
+                return value
             except (YAMLError, LookupError, ValueError, OverflowError):  # the tag does not fit, as in !!bool maybe
                 text = node.value if len(node.value) <= 40 else f"{node.value[:37]}..."
                 self.report(path, self.tree.places[path], f"cannot be read: {text!r}")

@@ -15,7 +15,10 @@ def require_directions(experiment: Comparison) -> None:
     """Directions are distinct and have corpora, the first is trained on, and a model knows which language to write."""
     directions = experiment.directions
     if not directions:
-        _require_none(experiment)
+        if experiment.direction_exponent is not None:
+            raise ValueError("direction_exponent draws directions, and there are none: give directions")
+        if named := [system.name for system in experiment.systems if system.directions is not None]:
+            raise ValueError(f"system {named[0]}: directions are some of the experiment's, which has none")
         return
     if not TASKS[experiment.task].two_languages:
         raise ValueError(
@@ -35,24 +38,7 @@ def require_directions(experiment: Comparison) -> None:
         raise ValueError(f"leave out languages and downstream.corpus: they are those of {first.name}, the first one")
     if not first.train:
         raise ValueError(f"directions: the report evaluates the first, {first.name}, so it needs `train: true`")
-    _require_marked_languages(experiment)
-    for system in experiment.systems:
-        _require_directions_of(system, experiment)
-    if experiment.direction_exponent is not None and all(
-        len(experiment.trained_on(system)) == 1 for system in experiment.systems
-    ):
-        raise ValueError("direction_exponent: no system is finetuned on several directions: leave it out")
-
-
-def _require_none(experiment: Comparison) -> None:
-    if experiment.direction_exponent is not None:
-        raise ValueError("direction_exponent draws directions, and there are none: give directions")
-    if named := [system.name for system in experiment.systems if system.directions is not None]:
-        raise ValueError(f"system {named[0]}: directions are some of the experiment's, which has none")
-
-
-def _require_marked_languages(experiment: Comparison) -> None:
-    """A model that is built here writes several languages only if it marks them."""
+    # A model that is built here writes several languages only if it marks them.
     targets = dict.fromkeys(direction.target for direction in experiment.directions)
     model = experiment.model
     if len(targets) > 1 and experiment.upstream.checkpoint is None and not model.needs_language_codes:
@@ -60,6 +46,12 @@ def _require_marked_languages(experiment: Comparison) -> None:
             f"directions into {' and '.join(targets)}: a model of the family {model.family} has no language codes, so "
             "it cannot know which language to write: take model.family mbart or m2m_100, or one target"
         )
+    for system in experiment.systems:
+        _require_directions_of(system, experiment)
+    if experiment.direction_exponent is not None and all(
+        len(experiment.trained_on(system)) == 1 for system in experiment.systems
+    ):
+        raise ValueError("direction_exponent: no system is finetuned on several directions: leave it out")
 
 
 def _require_directions_of(system: System, experiment: Comparison) -> None:
