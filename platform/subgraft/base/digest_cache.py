@@ -40,13 +40,18 @@ class DigestCache:
         before = _file_state(path)
         if before[0] < MIN_CACHED_BYTES:
             return file_digest(path)
-        entry_path = self._entry_path(path)
+        entry_path = self._folder / f"{hashlib.sha256(self._relative_path(path).encode()).hexdigest()[:40]}.json"
         entry = json_io.object_in(entry_path)
         if entry.get("state") == before and entry.get("check") == _checksum(entry):
             return str(entry["sha256"])
         digest = file_digest(path)
         if _file_state(path) == before and time.time() - before[2] / 1e9 > SETTLED_SECONDS:
-            self._write(entry_path, {"path": self._relative_path(path), "state": before, "sha256": digest})
+            new = {"path": self._relative_path(path), "state": before, "sha256": digest}
+            temporary = entry_path.with_name(f"{entry_path.name}.{secrets.token_hex(4)}")
+            with suppress(OSError):  # for example a read-only folder or a full disk; the cache is optional
+                self._folder.mkdir(parents=True, exist_ok=True)
+                temporary.write_text(json.dumps({**new, "check": _checksum(new)}), encoding="utf-8")
+                temporary.replace(entry_path)
         return digest
 
     def forget(self) -> None:
@@ -58,16 +63,6 @@ class DigestCache:
         for entry_path in self._folder.glob("*.json"):
             if not (self._home / str(json_io.object_in(entry_path).get("path", ""))).is_file():
                 entry_path.unlink(missing_ok=True)
-
-    def _write(self, entry_path: Path, entry: dict[str, object]) -> None:
-        temporary = entry_path.with_name(f"{entry_path.name}.{secrets.token_hex(4)}")
-        with suppress(OSError):  # for example a read-only folder or a full disk; the cache is optional
-            self._folder.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(json.dumps({**entry, "check": _checksum(entry)}), encoding="utf-8")
-            temporary.replace(entry_path)
-
-    def _entry_path(self, path: Path) -> Path:
-        return self._folder / f"{hashlib.sha256(self._relative_path(path).encode()).hexdigest()[:40]}.json"
 
     def _relative_path(self, path: Path) -> str:
         return os.path.relpath(path, self._home)

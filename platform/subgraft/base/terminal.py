@@ -97,12 +97,9 @@ def _label_fields(cells: list[tuple[str, RenderableType]]) -> Iterator[Text]:
     for first, group in groupby(non_empty, key=lambda pair: pair[0].partition("\n")[0]):
         cells_of_heading = list(group)
         sublabels = [heading.partition("\n")[2].strip() or first for heading, _ in cells_of_heading]
-        label = f"{first}, {', '.join(sublabels)}" if len(cells_of_heading) > 1 else _join_lines(cells_of_heading[0][0])
+        only = cells_of_heading[0][0].replace("/\n", "/").replace("\n", " ")
+        label = f"{first}, {', '.join(sublabels)}" if len(cells_of_heading) > 1 else only
         yield Text(f"{label}: ", style="dim") + Text(", ").join(_as_text(cell) for _, cell in cells_of_heading)
-
-
-def _join_lines(heading: str) -> str:
-    return heading.replace("/\n", "/").replace("\n", " ")
 
 
 def _pack_lines(fields: Iterable[Text], width: int) -> Iterator[Text]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
@@ -116,8 +116,10 @@ def _environment_secrets(variables: Mapping[str, str]) -> list[str]:
     for name, value in variables.items():
         if _VARIABLE.fullmatch(name):
             secrets.update(_encoded_forms(value))
-        for password in _passwords_in(value):
-            secrets.update(_encoded_forms(password))
+        for credentials in _USER_AND_PASSWORD.findall(value):
+            _, colon, password = credentials.partition(":")
+            if colon:  # else it is a user name alone
+                secrets.update(_encoded_forms(password))
     return sorted(secrets, key=lambda secret: (-len(secret), secret))
 
 
@@ -133,11 +135,3 @@ def _encoded_forms(secret: str) -> tuple[str, ...]:
     quoted = [json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1]]
     forms = {secret, unquote(secret), *lines, *encoded, *quoted}
     return tuple(form for form in forms if len(form) >= MIN_SECRET_LENGTH)
-
-
-def _passwords_in(value: str) -> Iterator[str]:
-    for credentials in _USER_AND_PASSWORD.findall(value):
-        _, colon, password = credentials.partition(":")
-        # Credentials without a colon are a user name, not a password.
-        if colon:
-            yield password

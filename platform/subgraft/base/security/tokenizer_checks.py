@@ -26,7 +26,9 @@ def require_sound(specification: Mapping[str, Any]) -> None:
     model, added = specification.get("model"), specification.get("added_tokens") or []
     if not isinstance(model, dict) or not isinstance(model.get("type"), str):
         raise UserError("a vocabulary needs a model with a type")
-    if not isinstance(added, list) or not all(_is_added(token) for token in added):
+    if not isinstance(added, list) or not all(
+        isinstance(token, dict) and _is_id(token.get("id")) and isinstance(token.get("content"), str) for token in added
+    ):
         raise UserError("added_tokens must be a list of tokens with id and content")
     if len(added) > ADDED_TOKENS.value:
         raise UserError(f"a vocabulary of {len(added):,} added tokens is not read", hint=ADDED_TOKENS.hint)
@@ -52,9 +54,10 @@ def require_sound(specification: Mapping[str, Any]) -> None:
 
 def _check_lengths(model: Mapping[str, Any], added: Sequence[Mapping[str, Any]]) -> None:
     """Raises UserError if a piece is too long, or an affix, which is added to every character of a word."""
-    affixes = [model.get(key) for key in ("continuing_subword_prefix", "end_of_word_suffix")]
+    values = (model.get(key) for key in ("continuing_subword_prefix", "end_of_word_suffix"))
+    affixes = (value for value in values if isinstance(value, str))
     pieces = (entry if isinstance(entry, str) else entry[0] for entry in model["vocab"])
-    longest = max(map(len, chain(pieces, (token["content"] for token in added), filter(_is_text, affixes))), default=0)
+    longest = max(map(len, chain(pieces, (token["content"] for token in added), affixes)), default=0)
     if longest > PIECE_LENGTH.value:
         raise UserError(f"a piece of {longest:,} characters", hint=PIECE_LENGTH.hint)
     limit: Any = model.get("max_input_chars_per_word")
@@ -84,14 +87,6 @@ def as_user_error(what: str) -> Iterator[None]:
 
 def _is_id(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_added(token: Any) -> bool:
-    return isinstance(token, dict) and _is_id(token.get("id")) and isinstance(token.get("content"), str)
 
 
 def _is_scored(entry: Any) -> bool:
