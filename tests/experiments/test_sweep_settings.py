@@ -6,8 +6,8 @@ from pathlib import Path
 
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
-from subgraft.experiments.manifest import design
-from subgraft.pipeline.stages.report import Design
+from subgraft.experiments.manifest import sweep_point
+from subgraft.pipeline.stages.report import SweepPoint
 
 ROWS = (
     "systems=[{name: mean, initialiser: mean}, {name: attached, initialiser: mean, tie_to_sources: true},"
@@ -22,22 +22,22 @@ ROWS = (
 
 def test_rows_are_of_one_family_only_where_they_differ_in_size_and_steps_alone(repository: Path) -> None:
     experiment = load(repository / "configs" / "quickstart.yaml", Experiment, [ROWS])
-    assert {system.name: design(system, experiment) for system in experiment.systems} == {
-        "mean": Design(family="mean", variant="", generator_steps=None),
-        "attached": Design(family="mean, attached", variant="attached", generator_steps=None),
-        "avg": Design(family="avg", variant="", generator_steps=0),
-        "held": Design(
+    assert {system.name: sweep_point(system, experiment) for system in experiment.systems} == {
+        "mean": SweepPoint(family="mean", variant="", generator_steps=None),
+        "attached": SweepPoint(family="mean, attached", variant="attached", generator_steps=None),
+        "avg": SweepPoint(family="avg", variant="", generator_steps=0),
+        "held": SweepPoint(
             family="avg, pieces used 10 times, tokens below 9 at ×0.25, pulled at 2",
             variant="pieces used 10 times, tokens below 9 at ×0.25, pulled at 2",
             generator_steps=0,
         ),
-        "avg-attached": Design(family="avg, attached", variant="attached", generator_steps=0),
-        "tuned": Design(
+        "avg-attached": SweepPoint(family="avg, attached", variant="attached", generator_steps=0),
+        "tuned": SweepPoint(
             family="mean, learning rate 0.0005, tables at 0.002",
             variant="learning rate 0.0005, tables at 0.002",
             generator_steps=None,
         ),
-        "frozen": Design(family="mean, tables frozen", variant="tables frozen", generator_steps=None),
-        "rows": Design(family="mean, new-rows trained", variant="new-rows trained", generator_steps=None),
-        "patt": Design(family="patt, λ 0.5, no seen rows copied", variant="no seen rows copied", generator_steps=7),
+        "frozen": SweepPoint(family="mean, tables frozen", variant="tables frozen", generator_steps=None),
+        "rows": SweepPoint(family="mean, new-rows trained", variant="new-rows trained", generator_steps=None),
+        "patt": SweepPoint(family="patt, λ 0.5, no seen rows copied", variant="no seen rows copied", generator_steps=7),
     }

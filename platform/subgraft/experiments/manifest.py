@@ -10,7 +10,7 @@ from subgraft.embeddings.methods.registry import method_spec
 from subgraft.orchestration.store.step import Step, in_order, made_by
 from subgraft.orchestration.tracking.payloads import CORPUS, TEST, TRAINED
 from subgraft.orchestration.tracking.tracker import SystemRun
-from subgraft.pipeline.stages.report import Design, ReportedSystem, ReportStage, SystemInputs
+from subgraft.pipeline.stages.report import ReportedSystem, ReportStage, SweepPoint, SystemInputs
 from subgraft.training.stage import TrainedStage
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def manifest(experiment: Experiment, systems: Sequence[SystemSteps]) -> tuple[Re
         ReportedSystem(
             name=steps.system.name,
             seed=steps.seed,
-            design=design(steps.system, experiment),
+            design=sweep_point(steps.system, experiment),
             inputs=_inputs(steps, keys),
             trained_on=tuple(direction.name for direction in experiment.trained_on(steps.system)),
             zero_shot=_zero_shot(steps, experiment),
@@ -114,8 +114,8 @@ def _zero_shot(steps: SystemSteps, experiment: Experiment) -> tuple[str, ...]:
 _MODES: Mapping[VocabularyMode | None, str] = {"extend": "extended", "trim": "trimmed"}
 
 
-def design(system: System, experiment: Experiment) -> Design:
-    """The design of a system; `avg` is a generator of no steps, the initial state of all generators."""
+def sweep_point(system: System, experiment: Experiment) -> SweepPoint:
+    """The place of a system in a sweep; `avg` is a generator of no steps, the initial state of all generators."""
     parts = [system.initialiser or f"{system.vocabulary} vocabulary"]
     parts += [f"from {system.starts_from}"] if system.starts_from else []
     parts += [f"λ {system.kd_weight:g}"] if system.kd_weight else []
@@ -145,7 +145,7 @@ def design(system: System, experiment: Experiment) -> Design:
         steps = experiment.generator_steps(system)
     elif method_spec(system.initialiser).generator and not experiment.generator.literal_equation:
         steps = 0
-    return Design(
+    return SweepPoint(
         family=", ".join([*parts, *variant]),
         variant=", ".join(variant),
         generator_steps=steps,

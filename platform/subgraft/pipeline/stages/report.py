@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from subgraft.training.context import Context
 
 
-class Design(Settings):
+class SweepPoint(Settings):
     """A system's position in a sweep: the settings that it shares with others, and its generator's training steps.
 
     Attributes:
@@ -91,7 +91,7 @@ class ReportedSystem(Settings):
 
     name: str
     seed: int
-    design: Design
+    design: SweepPoint
     inputs: SystemInputs
     trained_on: tuple[str, ...] = ()
     zero_shot: tuple[str, ...] = ()
