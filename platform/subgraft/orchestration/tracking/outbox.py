@@ -94,8 +94,8 @@ class LogModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
-    """The run needs an artifact (by fingerprint): nothing is sent, and no garbage collection removes it."""
+class Pin:
+    """Keep an artifact (by fingerprint) that the run uses from garbage collection; nothing is sent."""
 
     run: str
 
@@ -110,11 +110,11 @@ class EndRun:
 
 
 Operation: TypeAlias = (
-    StartRun | LogMetrics | SetTags | LogArtifacts | LogDatasets | LogModel | Need | RegisterModel | EndRun
+    StartRun | LogMetrics | SetTags | LogArtifacts | LogDatasets | LogModel | Pin | RegisterModel | EndRun
 )
 OPERATIONS: Mapping[str, type[Operation]] = {
     kind.__name__: kind
-    for kind in (StartRun, LogMetrics, SetTags, LogArtifacts, LogDatasets, LogModel, Need, RegisterModel, EndRun)
+    for kind in (StartRun, LogMetrics, SetTags, LogArtifacts, LogDatasets, LogModel, Pin, RegisterModel, EndRun)
 }
 # Fields of an operation that people read, with secrets redacted; the others are names and paths, used as keys.
 PROSE_FIELDS = ("tags", "params", "card", "datasets")
@@ -330,7 +330,7 @@ def execute(operation: Operation, server: Server, runs: dict[str, str], outbox: 
             server.log_datasets(runs[run], datasets)
         case LogModel(run, name, tags, scores, dataset):
             server.log_model(runs[run], name, tags, scores, dataset)
-        case Need():
+        case Pin():
             pass
         case RegisterModel(run):
             with server.exclusive():

@@ -143,7 +143,7 @@ class Tracker(Observer):
 
     def cached(self, step: Step, record: Record) -> None:
         """A system's run gets the figures of cached steps too, so that it is complete."""
-        self._note(outbox.Need(step.fingerprint))
+        self._note(outbox.Pin(step.fingerprint))
         self._cached[step.fingerprint] = None
         if step.fingerprint not in self._appearances:
             return
@@ -156,7 +156,7 @@ class Tracker(Observer):
     def started(self, step: Step) -> None:
         if step.fingerprint not in self._made:
             self._made.add(step.fingerprint)
-            self._note(outbox.Need(step.fingerprint))
+            self._note(outbox.Pin(step.fingerprint))
         self._started_runs(step)
 
     def metrics(self, step: Step, event: Metrics) -> None:
