@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
+from rich import table as rich_table
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
-from rich.table import Column, Table
 from rich.text import Text
 
 from subgraft.base.security.terminal_escaping import name_stream_in_errors, printable
@@ -48,14 +48,14 @@ _SEPARATOR = " · "
 _FIGURE = re.compile(r"[-+−–×±<>≤≥~]?\d|[–-]?$")
 
 
-class Sheet(Table):
+class Table(rich_table.Table):
     """A table that never truncates or wraps figures. If it is too wide, each row is printed as a record.
 
     Args:
         names: The number of columns that name a row. They become the heading of its record.
     """
 
-    def __init__(self, *headings: Column | str, names: int = 1, **options: Any) -> None:
+    def __init__(self, *headings: rich_table.Column | str, names: int = 1, **options: Any) -> None:
         super().__init__(*headings, **options)
         self._names = names
 
@@ -117,7 +117,7 @@ def _as_text(cell: RenderableType) -> Text:
     return cell if isinstance(cell, Text) else Text(printable(_plain(cell)).replace("\n", " "))
 
 
-def _is_figures(column: Column) -> bool:
+def _is_figures(column: rich_table.Column) -> bool:
     """Whether every cell starts like a number or is empty."""
     return column.justify == "right" or all(_FIGURE.match(_plain(cell)) for cell in column.cells)
 

@@ -14,7 +14,7 @@ from subgraft.evaluation.metrics.sentence_statistics import ratio
 from subgraft.evaluation.metrics.significance import Estimate, estimate
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from subgraft.base.terminal import Table
 
 
 COMBINED = "combined"
@@ -60,23 +60,23 @@ class Ratings:
 
     def table(self) -> Table:
         """A table for a terminal, with the best system first."""
-        from subgraft.base.terminal import Sheet
+        from subgraft.base.terminal import Table
 
         unfilled = f" {self.unfilled} rows are not filled in and left out." if self.unfilled else ""
         caption = (
             f"{self.judges} judges, {self.items} items.{unfilled} Means with 95 % intervals, over items by bootstrap; "
             "agreement is Krippendorff's alpha: 1 is full, 0 is chance."
         )
-        sheet = Sheet(box=None, pad_edge=False, caption=caption, caption_justify="left")
-        sheet.add_column("system")
+        table = Table(box=None, pad_edge=False, caption=caption, caption_justify="left")
+        table.add_column("system")
         for question in self.agreement:
-            sheet.add_column(question, justify="right")
+            table.add_column(question, justify="right")
         for name, estimates in sorted(self.systems.items(), key=lambda item: -item[1][COMBINED].score):
             ends = ((each.score, each.interval.low, each.interval.high) for each in estimates.values())
-            sheet.add_row(name, *(f"{score:.2f} [{low:.2f}, {high:.2f}]" for score, low, high in ends))
+            table.add_row(name, *(f"{score:.2f} [{low:.2f}, {high:.2f}]" for score, low, high in ends))
         alphas = ("–" if alpha is None else f"{alpha:.2f}" for alpha in self.agreement.values())
-        sheet.add_row("agreement", *alphas)
-        return sheet
+        table.add_row("agreement", *alphas)
+        return table
 
 
 def rate(key: Key, answers: Mapping[str, Answers], samples: int = 1000) -> Ratings:

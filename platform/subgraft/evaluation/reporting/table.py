@@ -169,16 +169,16 @@ class MainTable:
         """The table for a terminal. Two seeds fit into eighty columns; narrower ones fold names, never numbers."""
         from rich.box import SIMPLE_HEAD
 
-        from subgraft.base.terminal import Sheet
+        from subgraft.base import terminal
 
-        sheet = Sheet(
+        table = terminal.Table(
             title=self.title, caption=self.caption, caption_justify="left", title_justify="left", box=SIMPLE_HEAD
         )
-        sheet.padding, sheet.pad_edge = (0, 1, 0, 0), False
+        table.padding, table.pad_edge = (0, 1, 0, 0), False
         names, *figures = self.headings
-        sheet.add_column(names, overflow="fold")
+        table.add_column(names, overflow="fold")
         for heading in figures:
-            sheet.add_column(heading, justify="right", no_wrap=True)
+            table.add_column(heading, justify="right", no_wrap=True)
         for row in self.rows:
-            sheet.add_row(*row)
-        return sheet
+            table.add_row(*row)
+        return table

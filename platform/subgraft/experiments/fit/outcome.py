@@ -17,7 +17,7 @@ from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.compute.report import answer_of, collect, form_of
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from subgraft.base.terminal import Table
 
 
 @dataclass(frozen=True)
@@ -41,19 +41,19 @@ class Outcome:
         """Quality with intervals and cost per sentence; the caption has remarks on seeds and unknown characters."""
         from rich.box import SIMPLE_HEAD
 
-        from subgraft.base.terminal import Sheet
+        from subgraft.base.terminal import Table
 
         sentences, seeds = count(len(self.data.references)), len(self.data.seeds)
         seeds_note = f"means over {seeds} seeds" if seeds > 1 else "one seed"
         caption = f"{sentences} test sentences, {seeds_note}, 95 % intervals; bits per character of dev; "
         caption += f"tokens of a target sentence{caption_remarks(self.data, compared_seeds(self.data))}"
-        sheet = Sheet(caption=caption, caption_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        table = Table(caption=caption, caption_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         # In two lines, for a terminal of eighty columns.
         for heading in ("", *MAIN_METRICS, "bits/\nchar", "tokens/\nsent.", "s/\nsent."):
-            sheet.add_column(heading, justify="right" if sheet.columns else "left", no_wrap=True)
+            table.add_column(heading, justify="right" if table.columns else "left", no_wrap=True)
         for system in summarise(self.data):
-            sheet.add_row(*_cells(system))
-        return sheet
+            table.add_row(*_cells(system))
+        return table
 
     def rows(self) -> list[dict[str, object]]:
         """The comparison as records: one for each system, means over seeds."""

@@ -100,12 +100,12 @@ def _most_lost(preview: VocabularyPreview) -> dict[str, LostText]:
 def _options(preview: VocabularyPreview, cost: SentenceCost | None) -> RenderableType:
     from rich.box import SIMPLE_HEAD
 
-    from subgraft.base.terminal import Sheet
+    from subgraft.base.terminal import Table
 
     headings = ["vocabulary", "subwords", "change", "tokens/\nline", "of the\nold"]
     headings += ["seconds/\nline", "memory/\nline", "a table"] if cost else []
     narrow: dict[str, Any] = {"box": SIMPLE_HEAD, "show_edge": False, "padding": (0, 1, 0, 0)}  # fits 80 columns
-    table = Sheet(*headings, title="What the text would take", names=2, **narrow)
+    table = Table(*headings, title="What the text would take", names=2, **narrow)
     for column in table.columns[1:]:
         column.justify = "right"
     for option in preview.options:
@@ -124,11 +124,11 @@ def _cells(option: Option, preview: VocabularyPreview, cost: SentenceCost | None
 
 
 def _gain_table(preview: VocabularyPreview) -> RenderableType:
-    from subgraft.base.terminal import Sheet
+    from subgraft.base.terminal import Table
 
     if not preview.gains:
         return "Worth adding: nothing, as the text has none a hundred times."
-    table = Sheet("subword", "count", "now cut as", "tokens saved", title="Most worth adding")
+    table = Table("subword", "count", "now cut as", "tokens saved", title="Most worth adding")
     for gain in preview.gains:
         table.add_row(gain.piece, f"{gain.count:,}", " ".join(gain.cut), f"{gain.saved:,}")
     return table

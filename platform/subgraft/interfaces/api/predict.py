@@ -20,7 +20,8 @@ from subgraft.training.understanding.registry import task_of_model
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.table import Table
+
+    from subgraft.base.terminal import Table
 
 # The maximum rows of a printed table, and characters of a cell.
 _MAX_ROWS = 20
@@ -70,9 +71,9 @@ class Predicted:
         return pd.DataFrame(rows, columns=None if rows else ["input"])
 
     def table(self) -> Table:
-        from subgraft.base.terminal import Sheet
+        from subgraft.base.terminal import Table
 
-        table = Sheet("input", "prediction")
+        table = Table("input", "prediction")
         for item, text in list(zip(self.inputs, self.texts, strict=True))[:_MAX_ROWS]:
             table.add_row(_shorten(item if isinstance(item, str) else repr(item)), _shorten(text))
         return table

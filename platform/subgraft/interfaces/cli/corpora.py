@@ -49,7 +49,7 @@ def add_to(commands: Commands) -> None:
 
 
 def list_corpora(arguments: argparse.Namespace) -> None:
-    from subgraft.base.terminal import Sheet
+    from subgraft.base.terminal import Table
     from subgraft.data.sources.catalogue import available
     from subgraft.data.sources.paths import data_folder
 
@@ -57,7 +57,7 @@ def list_corpora(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(corpora=corpora)
         return
-    table = Sheet("corpus", "holds", "kind", "languages", "other fields", "train", "dev", "test")
+    table = Table("corpus", "holds", "kind", "languages", "other fields", "train", "dev", "test")
     for corpus in corpora:
         sizes = (
             f"{corpus.segments[split]:,}" if split in corpus.segments else "" for split in ("train", "dev", "test")
@@ -84,7 +84,7 @@ def get(arguments: argparse.Namespace) -> None:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    from subgraft.base.terminal import Sheet
+    from subgraft.base.terminal import Table
     from subgraft.data.sources import catalogue
     from subgraft.data.text.cleaning import RULES
 
@@ -93,7 +93,7 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(fields=checked)
         return
-    table = Sheet(
+    table = Table(
         "split", "field", "language", "segments", "documents", "words", "characters", "mean", "sha256", names=2
     )
     remarks: list[str] = []

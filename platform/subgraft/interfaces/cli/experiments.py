@@ -28,8 +28,7 @@ from subgraft.orchestration.store.outputs import new_directory, new_file
 from subgraft.orchestration.tracking.server import recording_server, require_recorded
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from subgraft.base.terminal import Table
     from subgraft.experiments.search.session import SearchOutcome
     from subgraft.experiments.search.trial_results import SearchData, TrialResult
 
@@ -195,17 +194,17 @@ def _show_result(result: SearchOutcome) -> None:
 
 
 def _best(data: SearchData) -> Table:
-    from subgraft.base.terminal import Sheet
+    from subgraft.base.terminal import Table
     from subgraft.experiments.search.trial_results import best
 
-    sheet = Sheet(box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
     for heading in ("trial", *data.parameters, *data.objectives):
-        sheet.add_column(heading, justify="right")
+        table.add_column(heading, justify="right")
     for trial in best(data.trials, data.objectives):
         values = [trial.values.get(name, "–") for name in data.parameters]
         scores = [f"{trial.objectives[name]:.2f}" for name in data.objectives]
-        sheet.add_row(str(trial.number), *map(str, values), *scores)
-    return sheet
+        table.add_row(str(trial.number), *map(str, values), *scores)
+    return table
 
 
 def _add_schema(commands: Commands) -> None:

@@ -46,7 +46,7 @@ def add_to(commands: Commands) -> None:
 
 
 def list_models(arguments: argparse.Namespace) -> None:
-    from subgraft.base.terminal import Sheet
+    from subgraft.base.terminal import Table
     from subgraft.evaluation.reporting.numbers import fixed
     from subgraft.orchestration.tracking.model_registry import Registry
 
@@ -55,7 +55,7 @@ def list_models(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(models=versions)
         return
-    table = Sheet(box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
     for heading in ("model", "version", "aliases", "system", "seed", "dev BLEU", "test BLEU", "registered"):
         table.add_column(heading, justify="right" if "BLEU" in heading else "left")
     for version in versions:

@@ -114,10 +114,10 @@ def _uses() -> Mapping[str, list[str]]:
 
 
 def _show(stored: Sequence[StoredArtifact], uses: Mapping[str, list[str]]) -> None:
-    from subgraft.base.terminal import Sheet
+    from subgraft.base.terminal import Table
     from subgraft.orchestration.tracking.payloads import SHORT_LENGTH
 
-    table = Sheet(box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
     for heading, justify in (("stage", "left"), ("name", "left"), ("artifact", "left"), ("size", "right")):
         table.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
     table.add_column("age", justify="right")

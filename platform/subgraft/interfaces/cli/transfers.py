@@ -134,7 +134,7 @@ def read_tokens(path: Path, tokenizer: Tokenizer) -> dict[str, Entry]:
 
 
 def find_similar(arguments: argparse.Namespace) -> None:
-    from subgraft.base.terminal import Sheet
+    from subgraft.base.terminal import Table
     from subgraft.interfaces.api.vocabularies import load_vocabulary
     from subgraft.subwords.similar_tokens.finder import SimilarRow, SimilarTokenFinder, similar_rows
 
@@ -157,7 +157,7 @@ def find_similar(arguments: argparse.Namespace) -> None:
             file.writelines("\t".join(map(str, row)) + "\n" for row in rows)
         say(f"{len(entries):,} tokens written to {arguments.out}")
         return
-    table = Sheet(*SimilarRow._fields)
+    table = Table(*SimilarRow._fields)
     for row in rows:
         table.add_row(*map(str, row))
     console().print(table)

@@ -263,10 +263,10 @@ def capacity(arguments: argparse.Namespace) -> None:
 
 
 def _show(by_text: dict[str, Capacity]) -> None:
-    from subgraft.base.terminal import Sheet
+    from subgraft.base.terminal import Table
 
     headings = ["text", "sentences", "ALP", "pieces used", "tokens/word", "characters/token", "unknown", "bytes"]
-    table = Sheet(*headings, box=None, pad_edge=False)
+    table = Table(*headings, box=None, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
     for language, measured in by_text.items():

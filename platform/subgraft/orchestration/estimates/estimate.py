@@ -20,7 +20,7 @@ from subgraft.orchestration.store.store import Store
 from subgraft.training.stage import TrainedStage
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from subgraft.base.terminal import Table
 
 
 # Settings of a training that its time per update depends on.
@@ -193,32 +193,32 @@ def _activations(store: Store, step: Step[TrainedStage], runtime: Runtime, work:
 
 def table(trainings: list[Estimate], runtime: Runtime) -> Table:
     """A table of estimates: equal trainings share a row, and the last row is the total."""
-    from subgraft.base.terminal import Sheet
+    from subgraft.base.terminal import Table
 
     workers = "1 worker" if runtime.workers == 1 else f"each of {runtime.workers} workers"
     stages = ", under ZeRO 0 (or none), 1, 2, 3" if _is_divided(runtime) else ""
     activations = "+ where activations come on top, not known yet"
-    sheet = Sheet(
+    table = Table(
         box=None,
         pad_edge=False,
         caption=f"GiB: of {workers}{stages}; {activations}; device-hours and cost: of all trainings of a row",
         caption_justify="left",
     )
-    sheet.add_column("training", overflow="fold")
+    table.add_column("training", overflow="fold")
     for heading in ("parameters", "trained", "GiB", "updates", "device-hours", "cost"):
-        sheet.add_column(heading, justify="right", no_wrap=True)
-    sheet.add_column("pace", overflow="fold")
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("pace", overflow="fold")
     groups: dict[tuple[str, ...], list[Estimate]] = {}
     for estimate in trainings:
         groups.setdefault((estimate.step.stage.stage_name, *_cells(estimate, runtime)), []).append(estimate)
     for (_, parameters, trained, memory, updates, source), group in groups.items():
         updates_each = f"{updates} each" if len(group) > 1 and updates != UNKNOWN else updates
         row = (_join_names([estimate.step.name for estimate in group]), parameters, trained, memory, updates_each)
-        sheet.add_row(*row, *_costs(group, runtime), source)
+        table.add_row(*row, *_costs(group, runtime), source)
     if len(trainings) > 1:
         total = f"total of {len(trainings)} trainings"
-        sheet.add_row(total, "", "", "", "", *_costs(trainings, runtime), "")
-    return sheet
+        table.add_row(total, "", "", "", "", *_costs(trainings, runtime), "")
+    return table
 
 
 def _is_divided(runtime: Runtime) -> bool:

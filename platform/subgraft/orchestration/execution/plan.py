@@ -13,8 +13,7 @@ from subgraft.orchestration.store.step import Step, flatten, in_order
 from subgraft.orchestration.store.store import Store
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from subgraft.base.terminal import Table
     from subgraft.training.context import Json
 
 # An artifact with more differences belongs to another experiment rather than to an earlier state of this one.
@@ -107,14 +106,14 @@ def _differences(step: Step, record: Record) -> dict[str, tuple[Json, Json]]:
 
 def table(plan: Plan) -> Table:
     """The plan as a table for the terminal."""
-    from subgraft.base.terminal import Sheet
+    from subgraft.base.terminal import Table
 
-    sheet = Sheet(box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
     for heading in ("stage", "step", "state", "why"):
-        sheet.add_column(heading, overflow="fold")
+        table.add_column(heading, overflow="fold")
     for entry in plan.entries:
-        sheet.add_row(entry.step.stage.stage_name, entry.step.name, entry.state.value, _reasons(entry))
-    return sheet
+        table.add_row(entry.step.stage.stage_name, entry.step.name, entry.state.value, _reasons(entry))
+    return table
 
 
 def describe(entry: Entry) -> dict[str, Json]:

@@ -185,21 +185,21 @@ def render(gap: Gap) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    from subgraft.base.terminal import Sheet
+    from subgraft.base.terminal import Table
 
     subwords = gap.seen + gap.unseen
     share = f"({gap.unseen_share:.1%})"
     heading = f"{gap.unseen:,} of {subwords:,} downstream subwords {share} are unseen, {gap.seen:,} seen."
     if gap.text is None:
         return heading
-    figures = Sheet("", "upstream", "downstream", title="On this text")
+    figures = Table("", "upstream", "downstream", title="On this text")
     text = gap.text
     figures.add_row("entries", f"{gap.upstream_size:,}", f"{gap.downstream_size:,}")
     for name, figure in FIGURES.items():
         figures.add_row(name, figure(text.upstream), figure(text.downstream))
     unknown = (text.upstream_unknown_characters, text.downstream_unknown_characters)
     figures.add_row("characters it cannot spell", *(" ".join(characters) or "none" for characters in unknown))
-    words = Sheet("word", "count", "upstream", "downstream", title="Most over-segmented words")
+    words = Table("word", "count", "upstream", "downstream", title="Most over-segmented words")
     for word in text.oversegmented:
         cells = (word.word, f"{word.count:,}", " ".join(word.upstream), " ".join(word.downstream))
         words.add_row(*cells)

@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.text import Text
 
-from subgraft.base.terminal import Sheet, Terminal
+from subgraft.base.terminal import Table, Terminal
 
 HEADINGS = ("corpus", "language", "segments", "words", "BLEU\nseed 1", "BLEU\nseed 2", "tokens/\nsent.", "remark")
 ROWS = (
@@ -18,11 +18,11 @@ ROWS = (
 
 
 def _printed(width: int, **options: object) -> str:
-    sheet = Sheet(*HEADINGS, **options)  # type: ignore[arg-type]
+    table = Table(*HEADINGS, **options)  # type: ignore[arg-type]
     for first, *cells in ROWS:
-        sheet.add_row(first, *cells[:-1], Text(cells[-1]))
+        table.add_row(first, *cells[:-1], Text(cells[-1]))
     out = io.StringIO()
-    Terminal(file=out, width=width).print(sheet)
+    Terminal(file=out, width=width).print(table)
     return out.getvalue()
 
 
