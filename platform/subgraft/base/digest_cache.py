@@ -46,7 +46,7 @@ class DigestCache:
             return str(entry["sha256"])
         digest = file_digest(path)
         if _file_state(path) == before and time.time() - before[2] / 1e9 > SETTLED_SECONDS:
-            new = {"path": self._relative_path(path), "state": before, "sha256": digest}
+            new: dict[str, object] = {"path": self._relative_path(path), "state": before, "sha256": digest}
             temporary = entry_path.with_name(f"{entry_path.name}.{secrets.token_hex(4)}")
             with suppress(OSError):  # for example a read-only folder or a full disk; the cache is optional
                 self._folder.mkdir(parents=True, exist_ok=True)

@@ -186,7 +186,8 @@ def _yaml_path(data: Any, location: Iterable[str | int]) -> PathTo:
     """pydantic's location without the parts that name a member of a union and not a key."""
     path: list[str | int] = []
     for part in location:
-        if (isinstance(data, dict) and part in data) or (isinstance(data, list) and isinstance(part, int)):
+        is_key = part in data if isinstance(data, dict) else isinstance(data, list) and isinstance(part, int)
+        if is_key:
             data = data[part]
             path.append(part)
     return tuple(path)

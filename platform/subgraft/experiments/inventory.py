@@ -64,13 +64,13 @@ def work_directories(home: Path) -> list[WorkDirectory]:
     return [WorkDirectory(path.name, size_of(path), path.name in published, path) for path in folders]
 
 
-def recent_uses(server: Server, runs: int = RECENT_RUNS) -> Mapping[str, list[str]]:
+def recent_uses(server: Server) -> Mapping[str, list[str]]:
     """The newest runs that used or made an artifact, by the first `SHORT_LENGTH` digits of its fingerprint.
 
     The names of runs, the newest first.
     """
     uses: dict[str, list[str]] = defaultdict(list)
-    for run in server.recent(runs):
+    for run in server.recent(RECENT_RUNS):
         for child in (run, *server.children(run)):
             for fingerprint in fingerprints_in(child.tags):
                 uses[fingerprint].append(run.name)

@@ -17,9 +17,9 @@ from subgraft.experiments.steps.evaluation import EvaluationSteps
 from subgraft.experiments.steps.inputs import InputSteps
 from subgraft.experiments.steps.models import (
     ModelSteps,
-    MultitaskSteps,
     conditioned_step,
     context_step,
+    multitask_step,
     source_encoder_step,
 )
 from subgraft.experiments.steps.system import SystemSteps
@@ -39,7 +39,6 @@ class Pipeline:
         models: Before any transfer.
         additional_text: Text of the task's domain.
         embeddings: Of new tokens.
-        multitask: Trainings on several tasks at once.
         unsupervised: Translation learnt from text without pairs.
         evaluation: Scores and other measurements.
     """
@@ -56,7 +55,6 @@ class Pipeline:
         self.models = ModelSteps(self.inputs, self.vocabularies)
         self.additional_text = AdditionalTextSteps(self.inputs, BackTranslationSteps(self.inputs, self.models))
         self.embeddings = EmbeddingSteps(self.inputs, self.vocabularies, self.additional_text)
-        self.multitask = MultitaskSteps(self.inputs)
         self.unsupervised = UnsupervisedSteps(self.inputs)
         self.evaluation = EvaluationSteps(self.inputs, self.vocabularies, self.models)
 
@@ -101,7 +99,7 @@ class Pipeline:
             return self._with_evaluations(
                 system, seed, model, generator, transfer, self.unsupervised.training(system, seed, prepared)
             )
-        multitask = self.multitask.training(system, seed, prepared)
+        multitask = multitask_step(self.inputs, system, seed, prepared)
         if multitask is not None and system.multitask == "alone":
             finetune: Step[FinetuneStage] = multitask
         else:

@@ -176,7 +176,7 @@ def of_three(data: ReportData, extended: Comparison, replaced: Comparison, other
     )
     data = replace(data, systems=systems, baseline="old", characters_per_step=1000)
     worse = {name: comparison(other, 0.001) for name in ("extended", "replaced")} if other else {}
-    return answer_by_bits(data, bits, worse, "a test line")
+    return answer_by_bits(data, bits, worse)
 
 
 BETTER, WORSE = Comparison(-0.1, Interval(-0.2, -0.05), 0.001, 3, 9), Comparison(0.2, Interval(0.1, 0.3), 0.001, 3, 9)

@@ -75,7 +75,6 @@ def inference_calibration(
     outputs: Sequence[Sequence[int]],
     probabilities: Sequence[Sequence[float]],
     references: Sequence[Sequence[int]],
-    bins: int = BINS,
 ) -> Calibration | None:
     """Calibration of generated tokens; None if nothing was generated at all.
 
@@ -88,7 +87,7 @@ def inference_calibration(
     for output, reference in zip(outputs, references, strict=True):
         correct += correct_tokens(output, reference)
     confidences = [probability for sentence in probabilities for probability in sentence]
-    return calibration(confidences, correct, bins) if correct else None
+    return calibration(confidences, correct) if correct else None
 
 
 # Tokens of an output are labelled by its TER alignment with the reference (Snover et al. 2006). sacrebleu searches for

@@ -70,11 +70,7 @@ class Score:
 
 
 def corpus_scores(
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    language: str,
-    metrics: Sequence[AnyMetricName] = METRICS,
-    where: str = "",
+    hypotheses: Sequence[str], references: Sequence[str], language: str, metrics: Sequence[AnyMetricName] = METRICS
 ) -> dict[str, Score]:
     """Score a test set, one reference per segment.
 
@@ -83,12 +79,10 @@ def corpus_scores(
         references: n detokenised references.
         language: the target language ("fr", "zh", "zh_CN" …); it chooses tokenizers and METEOR's stemmer.
         metrics: the metrics to compute; TER and METEOR take seconds.
-        where: the file or setting that an error names.
-
     Raises:
         UserError: there is nothing to score, or the counts differ.
     """
-    check_parallel(hypotheses, references, where)
+    check_parallel(hypotheses, references)
     return {name: _corpus_score(name, hypotheses, references, language) for name in metrics}
 
 

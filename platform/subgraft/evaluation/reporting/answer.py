@@ -228,16 +228,13 @@ class Contender:
         return f"{difference} (on the other text {signed(self.other.difference, 3)} {interval(self.other.interval, 3)})"
 
 
-def answer_by_bits(
-    data: ReportData, bits: Mapping[str, MetricSummary], other: Mapping[str, Comparison], segment: str
-) -> Answer:
+def answer_by_bits(data: ReportData, bits: Mapping[str, MetricSummary], other: Mapping[str, Comparison]) -> Answer:
     """The answer by bits per character, as BITS_RULE has it.
 
     Args:
         data: The report's data.
         bits: Bits per character of the test text, by system.
         other: Differences from the baseline on other text, by system, if there is some.
-        segment: The unit of tokens per line, in words.
     """
     contenders = [
         Contender(
@@ -256,12 +253,12 @@ def answer_by_bits(
     seeds = on_few_seeds({each.name: each.task.seeds for each in contenders})
     if chosen is not None:
         quality = "better" if chosen.is_better else f"not worse (by a margin of {MARGIN:g})"
-        tokens = _tokens(data, chosen.name, segment)
+        tokens = _tokens(data, chosen.name, "a test line")
         sentence = f"Take {chosen.name}, which is {quality} than {data.baseline}: {chosen.facts}; {tokens}."
         answer = Answer(chosen.name, sentence, tuple(seeds), chosen.name)
         return _of_trained(data, answer, chosen.name)
     best = max(contenders, key=lambda each: mean_on_dev(data, each.name))
-    sentence = f"Keep {_old(data)}, as {best.objection}: {best.facts}; {_tokens(data, best.name, segment)}."
+    sentence = f"Keep {_old(data)}, as {best.objection}: {best.facts}; {_tokens(data, best.name, 'a test line')}."
     level = _level_after(data, best.name, data.baseline)
     answer = Answer(data.baseline, sentence, (*([level] if level else []), *seeds), best.name)
     return _of_trained(data, answer, best.name)

@@ -138,7 +138,7 @@ def _cost_cells(results: Sequence[SystemResult], has_scores: bool = False) -> li
 
 def continuation_answer(data: ReportData, other: Mapping[str, Comparison]) -> Answer:
     """Which system to take, by bits per character. other: differences from the baseline on other text, by system."""
-    return answer_by_bits(data, summarise_bits(data), other, "a test line")
+    return answer_by_bits(data, summarise_bits(data), other)
 
 
 def build_continuation_document(data: ReportData, answer: Answer, measured: Measured = NOTHING_MEASURED) -> Document:

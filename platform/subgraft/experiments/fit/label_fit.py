@@ -25,7 +25,7 @@ from subgraft.subwords.vocabulary.learn import kind_like
 from subgraft.training.understanding.registry import TASK_CLASSES
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from subgraft.base.terminal import Table
 
 
 @dataclass(frozen=True, kw_only=True)

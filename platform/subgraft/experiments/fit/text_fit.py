@@ -49,7 +49,7 @@ from subgraft.training.objectives.causal import CausalSettings
 from subgraft.training.objectives.compute.causal import line_bits
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from subgraft.base.terminal import Table
 
 Separator: TypeAlias = Literal["eos", "bos"]
 SEPARATORS: tuple[Separator, ...] = ("eos", "bos")

@@ -158,28 +158,24 @@ def context_step(experiment: Experiment, system: System, seed: int, model: Step)
     return Step(stage, f"context {system.name} seed {seed}", {"model": model}, labels)
 
 
-class MultitaskSteps:
-    """Trainings on several tasks; systems that begin with the same model and seed share one."""
+def multitask_step(inputs: InputSteps, system: System, seed: int, prepared: Step) -> Step[MultitaskStage] | None:
+    """The training on several tasks of `prepared`, which has the system's vocabulary; None for a system without one.
 
-    def __init__(self, inputs: InputSteps) -> None:
-        self.experiment = inputs.experiment
-        self._inputs = inputs
-
-    def training(self, system: System, seed: int, prepared: Step) -> Step[MultitaskStage] | None:
-        """The training of `prepared`, which has the system's vocabulary; None for a system without one."""
-        experiment = self.experiment
-        if system.multitask is None:
-            return None
-        assert experiment.multitask is not None and experiment.multitask_training is not None  # validation requires it
-        tasks = experiment.multitask.tasks
-        stage = MultitaskStage(
-            languages=experiment.languages,
-            training=experiment.multitask_training.finetuning(experiment.finetune),
-            seed=seed,
-            objective=experiment.objective_of(system),
-            tasks={name: experiment.learnt_with(each) for name, each in tasks.items()},
-        )
-        corpora = {stage.corpus_of(name): self._inputs.corpus_of(each) for name, each in tasks.items()}
-        inputs = {"model": prepared, "corpus": self._inputs.downstream_corpus, **corpora}
-        labels = {"system": system.name, "seed": str(seed)}
-        return Step(stage, f"multitask {system.name} seed {seed}", inputs, labels)
+    Systems that begin with the same model and seed share it.
+    """
+    experiment = inputs.experiment
+    if system.multitask is None:
+        return None
+    assert experiment.multitask is not None and experiment.multitask_training is not None  # validation requires it
+    tasks = experiment.multitask.tasks
+    stage = MultitaskStage(
+        languages=experiment.languages,
+        training=experiment.multitask_training.finetuning(experiment.finetune),
+        seed=seed,
+        objective=experiment.objective_of(system),
+        tasks={name: experiment.learnt_with(each) for name, each in tasks.items()},
+    )
+    corpora = {stage.corpus_of(name): inputs.corpus_of(each) for name, each in tasks.items()}
+    step_inputs = {"model": prepared, "corpus": inputs.downstream_corpus, **corpora}
+    labels = {"system": system.name, "seed": str(seed)}
+    return Step(stage, f"multitask {system.name} seed {seed}", step_inputs, labels)

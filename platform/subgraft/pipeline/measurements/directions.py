@@ -130,7 +130,15 @@ def directions(data: ReportData) -> list[Section]:
         _language_table(data, names),
     ]
     caption = "Rows: systems, and in brackets what they were finetuned on. Columns: what they were tested on."
-    matrix = plot_transfer_matrix(matrix_rows(data), names, MAIN_METRICS[0])
+    rows = [
+        MatrixRow(
+            system,
+            data.results(system)[0].trained_on,
+            tuple(mean_score(data, system, name, MAIN_METRICS[0]) for name in names),
+        )
+        for system in data.system_names
+    ]
+    matrix = plot_transfer_matrix(rows, names, MAIN_METRICS[0])
     return [Section("Directions", (*blocks, Figure("directions", matrix, caption), _overlap_table(data, names)))]
 
 
@@ -138,18 +146,6 @@ def tested_directions(data: ReportData) -> list[str]:
     """The directions that systems were tested on, in order."""
     measured = (system.measured(Directions) for system in data.systems)
     return list(dict.fromkeys(name for each in measured if each is not None for name in each.results))
-
-
-def matrix_rows(data: ReportData, metric: str = MAIN_METRICS[0]) -> list[MatrixRow]:
-    """The rows of the matrix: means over seeds."""
-    return [
-        MatrixRow(
-            system,
-            data.results(system)[0].trained_on,
-            tuple(mean_score(data, system, name, metric) for name in tested_directions(data)),
-        )
-        for system in data.system_names
-    ]
 
 
 def mean_score(data: ReportData, system: str, direction: str, metric: str) -> float | None:
