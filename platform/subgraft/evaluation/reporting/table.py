@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 from rich.cells import cell_len
 
 if TYPE_CHECKING:
-    from rich.table import Table as RichTable
+    from subgraft.base import terminal
 
 
 Style = Literal["plain", "strong", "code", "mark", "faint", "warning"]
@@ -165,7 +165,7 @@ class MainTable:
     def write(self, report: Path) -> None:
         (report / FILE).write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
-    def rich(self) -> RichTable:
+    def rich(self) -> terminal.Table:
         """The table for a terminal. Two seeds fit into eighty columns; narrower ones fold names, never numbers."""
         from rich.box import SIMPLE_HEAD
 
