@@ -1,4 +1,4 @@
-"""TransferredModel and Corpus → FinetunedModel: trained on the task."""
+"""TransferredModel and Corpus → FinetunedModel: trained on the task, or on several at once with a head for each."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor, nn
 
+from subgraft.config.experiment.multitask import OWN
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import AdapterSettings, FinetuneSettings
 from subgraft.data.synthetic_pairs import is_tagged, require_tag
@@ -16,10 +17,11 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.initialisers.new_rows import MixingMatrix, load_matrix
 from subgraft.embeddings.transplanting.computed_tables import NewRowsOnly, TiedToSources
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.further_heads import HEADS
 from subgraft.modeling.heads import head_parameters
 from subgraft.modeling.sides import tables_of
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.stages.training import FinetuneStage, FirstPhase
+from subgraft.pipeline.stages.training import FinetuneStage, FirstPhase, MultitaskStage
 from subgraft.subwords.vocabulary.alignment import new_tokens
 from subgraft.training.adapters import Adapters
 from subgraft.training.auto_precision import with_named_precision
@@ -37,7 +39,8 @@ from subgraft.training.progress import CURVE, SELECTIONS, CurvePoint, Outcome
 from subgraft.training.rare_rows import RareRows, RowUpdates
 from subgraft.training.setup import WHOLE, device, fit, is_writer, peak_memory, write_curve
 from subgraft.training.stage import Inputs, Summary
-from subgraft.training.understanding.objective import task_of, with_task_head
+from subgraft.training.understanding.multitask import TasksAtOnce, save_heads, with_task_heads
+from subgraft.training.understanding.objective import LabelledExamples, task_of, with_task_head
 from subgraft.training.understanding.registry import record_task
 from subgraft.training.understanding.zero_shot import zero_shot
 
@@ -250,3 +253,48 @@ class Finetuning:
             tables=tables,
             row_updates=row_updates,
         )
+
+
+def run_multitask(stage: MultitaskStage, inputs: Inputs, out: Path, context: Context) -> Summary:
+    """Train on several tasks at once; the output is the own task's model, with the other heads in a separate file."""
+    bundle = Bundle.load_to_train(inputs["model"])
+    stage = with_named_precision(stage, bundle.model, context)
+    settings = stage.training
+    tasks = dict[str, LabelledSettings | LabelledPairsSettings]()
+    for name, task_stage in stage.by_task.items():
+        assert isinstance(task_stage.objective, LabelledSettings | LabelledPairsSettings)  # validation requires labels
+        tasks[name] = task_stage.objective
+    corpora = {name: Corpus.open(inputs[stage.corpus_of(name)], context.cache) for name in tasks}
+    pairs = {name: (tasks[name], corpora[name]) for name in tasks}
+    bundles = with_task_heads(bundle, pairs, stage.seed, settings.max_length)
+    examples = dict[str, LabelledExamples]()
+    for name, task_stage in stage.by_task.items():
+        request = ObjectiveInputs(bundles[name], corpora[name], stage.languages, task_stage.training, stage.seed)
+        examples[name] = LabelledExamples(tasks[name], request, task_stage.training)
+    data = TasksAtOnce(examples)
+    loss = data.loss(bundles)
+    outcome = fit(
+        loss,
+        loss.weights,
+        data,
+        settings,
+        context,
+        group=stage.group,
+        seed=stage.seed,
+        evaluate=data.dev_scores(bundles),
+        select=SELECTIONS[settings.select or "score"],
+    )
+    if is_writer():
+        bundles[OWN].save(out)
+        save_heads(bundles, out)
+    dev_scores = next(point.values for point in outcome.curve if point.step == outcome.best_step)
+    return {
+        **write_curve(outcome, out),
+        "dev": dev_scores,
+        "examples": {name: len(labelled.lengths) for name, labelled in examples.items()},
+        "cut_pairs": data.cut,
+        "parameters": bundles[OWN].model.num_parameters(),
+        "trained_parameters": outcome.trained_parameters,
+        "peak_memory": peak_memory(),
+        "artifacts": [CURVE, HEADS],
+    }

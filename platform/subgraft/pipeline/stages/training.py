@@ -261,6 +261,6 @@ class MultitaskStage(FinetuneStage):
         return "corpus" if part == OWN else f"corpus/{part}"
 
     def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
-        from subgraft.pipeline.compute.multitask import run
+        from subgraft.pipeline.compute.finetune import run_multitask
 
-        return run(self, inputs, out, context)
+        return run_multitask(self, inputs, out, context)
