@@ -188,10 +188,7 @@ def read_log(path: Path, offset: int = 0) -> Iterator[tuple[dict[str, Any], int]
 def append(path: Path, fields: Mapping[str, Any], *, durable: bool = False) -> None:
     """Append a line to a log, which several processes may do at once. An incomplete last line is ended first.
 
-    Args:
-        path: the log.
-        fields: the object to append.
-        durable: whether to flush the line to the device before returning.
+    durable: whether to flush the line to the device before returning.
     """
     line = json.dumps(fields).encode() + b"\n"
     with path.open("a+b") as stream:

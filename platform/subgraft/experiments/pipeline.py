@@ -31,24 +31,10 @@ from subgraft.pipeline.stages.training import FinetuneStage, FirstPhase, NewRows
 
 
 class Pipeline:
-    """All steps of an experiment.
-
-    Attributes:
-        inputs: Corpora, text and a checkpoint.
-        vocabularies: Of the upstream model, the task and each system.
-        models: Before any transfer.
-        additional_text: Text of the task's domain.
-        embeddings: Of new tokens.
-        unsupervised: Translation learnt from text without pairs.
-        evaluation: Scores and other measurements.
-    """
+    """All steps of an experiment, by what they make."""
 
     def __init__(self, experiment: Experiment, base: Path) -> None:
-        """
-        Args:
-            experiment: the experiment.
-            base: the configuration's folder, to which its paths are relative.
-        """
+        """`base` is the folder of the configuration, to which its paths are relative."""
         self.experiment = experiment
         self.inputs = InputSteps(experiment, base)
         self.vocabularies = VocabularySteps(self.inputs)

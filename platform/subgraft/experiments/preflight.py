@@ -51,9 +51,6 @@ def require_corpus(
     """Raises UserError for a split that is missing and, of files on this machine, for any that cannot be used.
 
     Args:
-        source: The corpus.
-        splits: The splits that are needed.
-        name: The corpus's name.
         purpose: The purpose of the last split, if that needs an explanation.
         pairs: Whether the corpus must be parallel.
         one_text: Whether the corpus must be a single text.

@@ -231,8 +231,6 @@ def further_commands(
 
     Args:
         model: The name of the registered model, if there is one.
-        languages: The languages of the experiment.
-        run: The name of the run.
         uri: The tracking server if the configuration names one; a password in it is not shown.
         predicts: Whether the model predicts labels.
     """

@@ -22,13 +22,7 @@ PASSAGE_QUESTIONS = 1000
 
 @dataclass(frozen=True)
 class Limit:
-    """A maximum (for a speed, a minimum) that an environment variable can change.
-
-    Attributes:
-        variable: The environment variable.
-        default: The limit if the variable is not set.
-        unit: What the limit counts, for messages.
-    """
+    """A maximum (for a speed, a minimum), which an environment variable can change; its unit is for messages."""
 
     variable: str
     default: int

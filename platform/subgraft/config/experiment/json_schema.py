@@ -24,9 +24,6 @@ def json_schema(settings: type[BaseModel]) -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of a kind of configuration, with the description of every setting.
 
     The schema checks each value alone. Rules between settings, and files that do not exist, are checked on loading.
-
-    Args:
-        settings: the class that configurations of this kind are read into.
     """
 
     class Generator(_SchemaWithDescriptions):

@@ -158,13 +158,7 @@ class SearchSettings(Settings):
 
 
 def require_searchable(search: SearchSettings, systems: tuple[System, ...], training: FinetuneSettings) -> None:
-    """Raise ValueError if a system does not exist, or does not have the fields to vary.
-
-    Args:
-        search: the search.
-        systems: all systems of the experiment.
-        training: the finetuning of all systems.
-    """
+    """Raise ValueError if a system does not exist, or does not have the fields to vary."""
     by_name = {system.name: system for system in systems}
     for single in search.each_system():
         if single.system not in by_name:

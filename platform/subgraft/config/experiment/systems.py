@@ -254,12 +254,7 @@ class System(Settings):
 
 
 def require_trained_parameters(system: System, training: FinetuneSettings) -> None:
-    """Raise ValueError if a system lacks the parameters that it would train, or freezes them.
-
-    Args:
-        system: the system to check.
-        training: the finetuning settings of all systems.
-    """
+    """Raise ValueError if a system lacks the parameters that it would train, or freezes them."""
     of_system = system.finetuning(training)
     train, where = of_system.train, f"system {system.name}"
     table_settings = [name for name in ("tie_to_sources", "embeddings_only_fraction") if getattr(system, name)]

@@ -36,10 +36,8 @@ class Key:
     """The key of a sheet.
 
     Attributes:
-        run: The run that the texts are from.
         seed: The seed that sampled the items, their orders and the keys.
         questions: The questions to the judges, each answered from 0 to `most`.
-        most: The highest answer.
         texts: The origin of each text, by the text's key.
     """
 
@@ -132,10 +130,7 @@ def blind(material: Material, form: Form, items: int | None, seed: int) -> tuple
     Every system contributes one text for each sampled source, from one of its seeds, which is sampled too.
 
     Args:
-        material: The sources, reference texts and outputs of a run.
-        form: The questions.
         items: How many sources to sample; if None 125, or all if there are fewer.
-        seed: Of the sampling.
 
     Returns:
         The key of the sheet, and by each of its keys the source and the text.

@@ -36,8 +36,6 @@ class Calibration:
             |accuracy - confidence|.
         confidence: The mean confidence.
         accuracy: The share of correct tokens.
-        tokens: How many tokens there are.
-        bins: Bins of equal width.
     """
 
     error: float
@@ -48,14 +46,9 @@ class Calibration:
 
 
 def calibration(confidences: Sequence[float], correct: Sequence[bool], bins: int = BINS) -> Calibration:
-    """Calibration of tokens, over bins of equal width.
+    """Calibration of tokens with these probabilities, over bins of equal width.
 
-    Args:
-        confidences: n probabilities in 0 to 1.
-        correct: n labels.
-
-    Raises:
-        ValueError: there are no tokens, or the counts differ.
+    Raises ValueError if there are no tokens, or the counts differ.
     """
     if len(confidences) != len(correct) or not confidences:
         raise ValueError(f"calibration of {len(confidences)} confidences and {len(correct)} labels")

@@ -56,13 +56,9 @@ def answer_by_scores(
     segment: str,
     lower_is_better: Collection[str] = (),
 ) -> Answer:
-    """The answer by one or more scores, as SCORES_RULE has it.
+    """The answer by one or more scores, by metric and system, as SCORES_RULE has it.
 
-    Args:
-        data: The report's data.
-        scores: By metric and system.
-        segment: The unit of tokens per sentence, in words.
-        lower_is_better: Metrics of which a lower score is better.
+    segment: the unit of tokens per sentence, in words.
     """
     compared = {
         name: {metric: _alone(each) for metric in scores if (each := scores[metric][name].comparison) is not None}
@@ -229,12 +225,9 @@ class Contender:
 
 
 def answer_by_bits(data: ReportData, bits: Mapping[str, MetricSummary], other: Mapping[str, Comparison]) -> Answer:
-    """The answer by bits per character, as BITS_RULE has it.
+    """The answer by bits per character of the test text, by system, as BITS_RULE has it.
 
-    Args:
-        data: The report's data.
-        bits: Bits per character of the test text, by system.
-        other: Differences from the baseline on other text, by system, if there is some.
+    other: differences from the baseline on other text, by system, if there is some.
     """
     contenders = [
         Contender(

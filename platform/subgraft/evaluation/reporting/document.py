@@ -60,13 +60,9 @@ class Notice:
 
 @dataclass(frozen=True)
 class Figure:
-    """A plot.
+    """A plot: PNG bytes, the stem of its file's name, and a caption.
 
-    Attributes:
-        name: The stem of its file's name.
-        png: Its PNG bytes.
-        caption: A description of its content.
-        panels: Its curves as numbers, which the page's script (templates/curves.js) draws in place of the picture.
+    Its panels are its curves as numbers, which the page's script (templates/curves.js) draws in place of the picture.
     """
 
     kind: ClassVar[str] = "figure"

@@ -153,14 +153,9 @@ def summarise_scores(
     scores: Mapping[tuple[str, int], float],
     bounds: tuple[float, float] | None = None,
 ) -> dict[str, MetricSummary]:
-    """Summarise a metric of every system.
+    """Summarise a metric of every system; statistics and scores are by system and seed.
 
-    Args:
-        data: The report's data.
-        metric: A name, or a function of summed statistics.
-        statistics: To resample the test set, by system and seed.
-        scores: Of the whole test set, by system and seed.
-        bounds: The metric's lowest and highest value (see `significance.estimate`).
+    bounds: the metric's lowest and highest value (see `significance.estimate`).
     """
     comparisons = compare_all(data, metric, statistics)
     summaries = {}

@@ -51,11 +51,7 @@ class InputSteps:
     """The steps that import data and models."""
 
     def __init__(self, experiment: Experiment, base: Path) -> None:
-        """
-        Args:
-            experiment: the experiment.
-            base: the configuration's folder, to which its paths are relative.
-        """
+        """`base` is the folder of the configuration, to which its paths are relative."""
         self.experiment = experiment
         self.base = base.absolute()
 

@@ -48,12 +48,7 @@ def require_gpus(runtime: Runtime) -> None:
 
 
 def check_fits(jobs: Sequence[Job], available: Mapping[str, float]) -> None:
-    """Raises UserError for a job that this cluster could never start.
-
-    Args:
-        jobs: The jobs of a run.
-        available: Ray's resources of the whole cluster, CPU and GPU.
-    """
+    """Raises UserError for a job that this cluster could never start; `available` are Ray's resources of all of it."""
     for job in jobs:
         workers = job.runtime.workers if job.distributed else 1
         required = {"GPU": workers * job.gpus, **({"CPU": workers * job.cpus} if job.distributed else {})}

@@ -85,17 +85,10 @@ def _in_order(names: Iterable[str]) -> list[str]:
 
 
 def compare(server: Server, runs: Sequence[str], stage: str = "evaluate") -> list[ComparedSystem]:
-    """The finished stages of one kind in runs, in the order of `runs`.
+    """The finished stages of one kind in `runs`, names or ids, in their order.
 
-    A system's evaluation on the upstream test set has the name `patt (upstream)`.
-
-    Args:
-        server: The tracking server.
-        runs: Names or ids of runs.
-        stage: The name of the stage.
-
-    Raises:
-        UserError: A run does not exist, or none of the runs has such a stage.
+    A system's evaluation on the upstream test set has the name `patt (upstream)`. Raises UserError if a run does not
+    exist, or none has such a stage.
     """
     systems = []
     for run in map(server.find, runs):

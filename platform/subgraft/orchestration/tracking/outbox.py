@@ -310,8 +310,6 @@ def execute(operation: Operation, server: Server, runs: dict[str, str], outbox: 
     """Send one operation to the server.
 
     Args:
-        operation: The operation.
-        server: The tracking server.
         runs: The server's ids by the outbox's names of runs; a StartRun adds one.
         outbox: The outbox's name, for keys of runs.
         again: It may have been executed before. A run is not started twice; other operations may be repeated.

@@ -88,17 +88,7 @@ class Tracker(Observer):
 
     A step's own run has its flattened recipe as params, its labels and identity as tags, and the stage's metrics and
     the numbers of its summary as metrics; texts of the summary become tags, and its list `artifacts` names small files
-    to upload.
-
-    Args:
-        store: Where the steps' artifacts are.
-        experiment: The experiment's name in MLflow.
-        say: Receives lines for the user.
-        name: Of the invocation's run.
-        uri: Of the tracking server.
-        params, tags: Of the invocation's run.
-        systems: The runs of systems.
-        report: The step whose files the invocation's run gets.
+    to upload. Name, params and tags are of the invocation's run, which gets the files of the step `report`.
     """
 
     def __init__(

@@ -104,14 +104,11 @@ def score_texts(
     out: Path,
     metrics: Sequence[MetricName] = METRICS,
 ) -> dict[str, Score]:
-    """Score texts, and save the sentence statistics for resampling.
+    """Score texts, and save the sentence statistics for resampling in `out`.
 
     Args:
-        texts: The texts to score.
         additional: Names of additional metrics, which may be those of plugins.
         spelled: Whether each sentence has no unknown token [n], saved with the statistics.
-        out: The directory of the statistics.
-        metrics: Names of metrics.
     """
     _, hypotheses, references, language = texts
     all_metrics = (*metrics, *(metric for metric in FURTHER_METRICS if metric in additional))

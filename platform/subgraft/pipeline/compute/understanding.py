@@ -35,13 +35,9 @@ class _Measurement(NamedTuple):
     """The predictions of a model on a task.
 
     Attributes:
-        task: The task.
-        texts: The texts of the examples.
-        predictions: Of the examples.
         nats: The mean loss.
         cut: How many inputs were cut.
-        timed: Inputs for measuring the speed.
-        predict: Predicts a batch of such inputs.
+        timed, predict: Inputs for measuring the speed, and what predicts a batch of them.
     """
 
     task: LabelledTask

@@ -263,13 +263,7 @@ _DARK = 0.6  # share of the scale above which text is white
 
 @dataclass(frozen=True)
 class MatrixRow:
-    """A row of the matrix of transfer: a system, by what it was finetuned on, and its score on every tested direction.
-
-    Attributes:
-        name: The system.
-        trained_on: The directions of its finetuning.
-        scores: Its score on each tested direction, in the order of the columns; None where it was not tested.
-    """
+    """A row of the matrix of transfer; `scores` is None for a direction on which the system was not tested."""
 
     name: str
     trained_on: tuple[str, ...]

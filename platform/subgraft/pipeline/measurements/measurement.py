@@ -50,15 +50,11 @@ class Subject:
     """A system under one seed, and the steps with which it can be measured.
 
     Attributes:
-        experiment: All settings.
-        system: The settings of the system.
         pretrained: The model that it starts from, if that was pretrained.
         transfer: The model with new embeddings, if the vocabulary changes.
-        finetune: The finetuned model.
         upstream: The upstream model with its own vocabulary.
         vocabulary: The task's, of the decoder.
         upstream_corpus: None if no step reads it.
-        downstream_corpus: The task's.
     """
 
     experiment: Experiment

@@ -106,10 +106,7 @@ class ReportStage(Stage):
     Attributes:
         upstream, downstream: Names of the corpora; upstream is None for a checkpoint whose corpus no step reads.
         systems: In the order in which they are shown.
-        baseline: The system that the others are compared with.
-        select: The score that selects weights.
         settings: All settings of the experiment, to be shown.
-        objective: Of the finetuning.
     """
 
     stage_name: ClassVar[str] = "report"
