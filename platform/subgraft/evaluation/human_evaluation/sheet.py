@@ -12,7 +12,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.files import require_path
@@ -61,23 +60,19 @@ class Key:
         if not require_path(file).is_file():
             raise UserError("there is no such file", where=str(file))
         try:
-            return _parse_key(json.loads(file.read_text(encoding="utf-8")))
+            stored = json.loads(file.read_text(encoding="utf-8"))
+            texts = {
+                name: TextOrigin(str(origin["system"]), int(origin["seed"]), int(origin["item"]))
+                for name, origin in stored["texts"].items()
+            }
+            questions, most = tuple(map(str, stored["questions"])), int(stored["most"])
+            sound = stored["format"] == FORMAT and texts and questions and most >= 1
+            if not sound or not all(map(_KEY.fullmatch, texts)):
+                raise ValueError
+            return cls(str(stored["run"]), int(stored["seed"]), questions, most, texts)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             hint = "`subgraft judge make` writes one, where --key says."
             raise UserError("this is not the key of a blind sheet", where=str(file), hint=hint) from None
-
-
-def _parse_key(stored: Any) -> Key:
-    if stored["format"] != FORMAT:
-        raise ValueError
-    texts = {
-        name: TextOrigin(str(origin["system"]), int(origin["seed"]), int(origin["item"]))
-        for name, origin in stored["texts"].items()
-    }
-    questions, most = tuple(map(str, stored["questions"])), int(stored["most"])
-    if not texts or not questions or most < 1 or not all(map(_KEY.fullmatch, texts)):
-        raise ValueError
-    return Key(str(stored["run"]), int(stored["seed"]), questions, most, texts)
 
 
 # The name of the reference texts among the systems.

@@ -263,7 +263,17 @@ def written_scores(data: ReportData) -> tuple[Table, ...]:
         drift = f"{fmean(drifts):.1e}" if drifts and len(drifts) == len(results) else MISSING
         rows.append([system, *(_cell(data, results, name, p_values[name].get(system)) for name in names), drift])
     headings = ["system", *(name.replace(" ", "\n") for name in names), "drift"]
-    return (table(headings, rows, "Scores of outputs, and how much the source contributes", *_notes(data, names)),)
+    against = f" p is two-sided, against {data.baseline}, Holm's for each score." if data.baseline else ""
+    scores = data.systems[0].scores
+    notes = [
+        *(EXPLANATIONS[name] for name in names if name in EXPLANATIONS),
+        "Drift: the root median squared distance of feed-forward weights from where finetuning began; – for a model "
+        "without pretrained ones.",
+        f"Below each score its 95 % interval: {count(data.bootstrap_samples)} resamples of texts, and over several "
+        f"seeds their variance by Student's t; of distinct, that variance alone.{against}",
+        "Signatures: " + "; ".join(f"{name} {scores[name].signature}" for name in names),
+    ]
+    return (table(headings, rows, "Scores of outputs, and how much the source contributes", *notes),)
 
 
 def drift_curves(data: ReportData) -> tuple[Figure, ...]:
@@ -308,16 +318,3 @@ def _p_values(data: ReportData, name: str) -> dict[str, float]:
     systems = (system for system in data.systems if name in system.statistics)
     compared = compare_all(data, name, {(system.name, system.seed): system.statistics[name] for system in systems})
     return {system: comparison.p_value for system, comparison in compared.items()}
-
-
-def _notes(data: ReportData, names: Sequence[str]) -> list[str]:
-    against = f" p is two-sided, against {data.baseline}, Holm's for each score." if data.baseline else ""
-    scores = data.systems[0].scores
-    return [
-        *(EXPLANATIONS[name] for name in names if name in EXPLANATIONS),
-        "Drift: the root median squared distance of feed-forward weights from where finetuning began; – for a model "
-        "without pretrained ones.",
-        f"Below each score its 95 % interval: {count(data.bootstrap_samples)} resamples of texts, and over several "
-        f"seeds their variance by Student's t; of distinct, that variance alone.{against}",
-        "Signatures: " + "; ".join(f"{name} {scores[name].signature}" for name in names),
-    ]

@@ -198,19 +198,15 @@ def subword_gap(data: ReportData) -> document.Section:
             ]
         ],
     )
-    examples = [_segmentations(data)] if gap.examples else []
-    lost = map(document.Notice, lost_in_words(data))
-    paragraph = document.Paragraph(text(summary))
-    return document.Section("Subword gap", (*lost, paragraph, lengths, *spelling_table(data), *examples))
-
-
-def _segmentations(data: ReportData) -> Table:
     rows: list[list[str | Text]] = [
         [example.word, count(example.count), _pieces(example.upstream), _pieces(example.downstream)]
-        for example in data.gap.examples
+        for example in gap.examples
     ]
     caption = "Frequent words that the upstream vocabulary cuts to pieces"
-    return table(["word", "count", "upstream", "downstream"], rows, caption, left=(0, 2, 3))
+    words = [table(["word", "count", "upstream", "downstream"], rows, caption, left=(0, 2, 3))] if rows else []
+    lost = map(document.Notice, lost_in_words(data))
+    paragraph = document.Paragraph(text(summary))
+    return document.Section("Subword gap", (*lost, paragraph, lengths, *spelling_table(data), *words))
 
 
 def _pieces(pieces: tuple[str, ...]) -> Text:

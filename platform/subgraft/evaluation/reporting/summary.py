@@ -90,35 +90,33 @@ def summarise(data: ReportData) -> tuple[SystemSummary, ...]:
     for system in data.systems:
         check_parallel(system.hypotheses, data.references, f"{system.name}, seed {system.seed}")
     by_metric = {metric: _summarise_metric(data, metric) for metric in (*data.metrics, *data.plugin_metrics)}
-    return tuple(
-        _summarise_system(data, name, {metric: by_metric[metric][name] for metric in by_metric})
-        for name in data.system_names
-    )
-
-
-def _summarise_system(data: ReportData, name: str, metrics: Mapping[str, MetricSummary]) -> SystemSummary:
-    results = data.results(name)
-    return SystemSummary(
-        name=name,
-        seeds=tuple(result.seed for result in results),
-        metrics=metrics,
-        bits=BitsSummary(
+    summaries = list[SystemSummary]()
+    for name in data.system_names:
+        results = data.results(name)
+        bits = BitsSummary(
             start=_mean_bits(results, lambda point, result: point.step == 0),
             first_epoch=_mean_bits(results, lambda point, result: point.epoch >= 1),
             selected=_mean_bits(results, lambda point, result: point.step == result.selected_step),
-        ),
-        tokens_per_sentence=fmean(result.tokens_per_sentence for result in results),
-        characters_per_token=fmean(result.characters_per_token for result in results),
-        inference_ece=_mean_of_all([result.inference_ece for result in results]),
-        sentences_per_second=fmean(result.sentences_per_second for result in results),
-        parameters=results[0].parameters,
-        cost=mean_cost(results),
-        family=results[0].family,
-        variant=results[0].variant,
-        vocabulary_size=results[0].vocabulary_size,
-        generator_steps=results[0].generator_steps,
-        pretraining_step=results[0].pretraining_step,
-    )
+        )
+        summary = SystemSummary(
+            name=name,
+            seeds=tuple(result.seed for result in results),
+            metrics={metric: by_metric[metric][name] for metric in by_metric},
+            bits=bits,
+            tokens_per_sentence=fmean(result.tokens_per_sentence for result in results),
+            characters_per_token=fmean(result.characters_per_token for result in results),
+            inference_ece=_mean_of_all([result.inference_ece for result in results]),
+            sentences_per_second=fmean(result.sentences_per_second for result in results),
+            parameters=results[0].parameters,
+            cost=mean_cost(results),
+            family=results[0].family,
+            variant=results[0].variant,
+            vocabulary_size=results[0].vocabulary_size,
+            generator_steps=results[0].generator_steps,
+            pretraining_step=results[0].pretraining_step,
+        )
+        summaries.append(summary)
+    return tuple(summaries)
 
 
 @lru_cache(maxsize=4)

@@ -32,7 +32,7 @@ from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.recorder import Recorder
 from subgraft.experiments.search.space import grid, planned_trials, search_settings, template, trial_steps
 from subgraft.experiments.search.study import ask, study_of
-from subgraft.experiments.search.trial_results import TrialResult, Value, ended, unfinished_trials
+from subgraft.experiments.search.trial_results import TrialResult, ended, unfinished_trials
 from subgraft.orchestration.execution.runner import run
 from subgraft.orchestration.store.events import Metrics, Observer, Progress, Warned
 from subgraft.orchestration.store.provenance import Provenance
@@ -110,7 +110,9 @@ class OptunaSearcher(Searcher):
         self._system = system
         self._study = study_of(search, known.values())
         self._unfinished = deque(unfinished_trials(known))
-        self._grid = deque(_untried(search, system, known))
+        tried = [dict(trial.values) for trial in known.values()]
+        combinations = grid(search.space, system) if search.sampler == "grid" else []
+        self._grid = deque(values for values in combinations if values not in tried)
         self._last = max(known, default=0)
         self._trials: dict[str, optuna.Trial] = {}
 
@@ -147,14 +149,6 @@ class OptunaSearcher(Searcher):
     def __getstate__(self) -> dict[str, Any]:
         """No state: Tune pickles its components, and nothing loads them."""
         return {}
-
-
-def _untried(search: SearchSettings, system: System, known: Mapping[int, TrialResult]) -> list[dict[str, Value]]:
-    """The combinations of a grid that no trial has tried; none without a grid."""
-    if search.sampler != "grid":
-        return []
-    tried = [dict(trial.values) for trial in known.values()]
-    return [values for values in grid(search.space, system) if values not in tried]
 
 
 def scheduler(search: SearchSettings, known: Mapping[int, TrialResult]) -> TrialScheduler:

@@ -12,8 +12,6 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment.systems import System
 from subgraft.config.settings_base import OTHER_SIDE, TextSide
-from subgraft.config.synthetic import TextUse
-from subgraft.config.training import FinetuneSettings
 from subgraft.data.synthetic_pairs import require_tag
 from subgraft.experiments.steps.decoding_engine import with_engine
 from subgraft.experiments.steps.inputs import InputSteps, from_checkpoint
@@ -94,9 +92,13 @@ class BackTranslationSteps:
         if reads == "target" and path is not None and not rounds:
             return self._imported(path)
         experiment = self.experiment
+        # The systems' finetuning without settings for new rows or for a part of the model.
+        whole = System(
+            name="whole", vocabulary="upstream", train="all", text="back-translated" if rounds else None
+        ).finetuning(experiment.finetune)
         stage = FinetuneStage(
             languages=self._languages(reads),
-            training=_full_finetuning(experiment.finetune, "back-translated" if rounds else None),
+            training=whole.model_copy(update={"embedding_learning_rate": None}),
             seed=experiment.upstream.seed,
             objective=experiment.finetuned_on,
             text_objective=TranslationSettings() if rounds else None,
@@ -156,12 +158,6 @@ class BackTranslationSteps:
 def _in_round(name: str, number: int, first: int) -> str:
     """The name, with the round's number from round `first` on."""
     return name if number < first else f"{name}, round {number}"
-
-
-def _full_finetuning(training: FinetuneSettings, text: TextUse | None) -> FinetuneSettings:
-    """The systems' finetuning without settings for new rows or for a part of the model."""
-    settings = System(name="whole", vocabulary="upstream", train="all", text=text).finetuning(training)
-    return settings.model_copy(update={"embedding_learning_rate": None})
 
 
 def _reversed(corpus: Step, languages: Languages) -> Step[ReversedStage]:

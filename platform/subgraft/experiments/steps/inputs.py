@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from subgraft.base.files import file_digest
 from subgraft.base.json_io import object_in
@@ -327,15 +327,12 @@ def describe_text(store: Store, step: Step[TextStage]) -> list[str]:
         local = {side: [part for part in parts if part.source.on_disk] for side, parts in _texts(step.stage).items()}
         sizes = {side: sum(part.size() for part in parts) for side, parts in local.items() if parts}
         return [f"{side} text in addition to the pairs: {size:,} lines before cleaning" for side, size in sizes.items()]
-    return [_after_cleaning(side, record.summary[side]) for side in step.stage.sides]
-
-
-def _after_cleaning(side: TextSide, counts: Mapping[str, Any]) -> str:
-    dropped = ", ".join(f"{count:,} {reason}" for reason, count in dropped_in_words(counts).items())
-    remaining = f"{counts['kept']:,} of {counts['read']:,} lines ({counts['characters']:,} characters)"
-    near = near_copies_in_words(counts.get("near_copies", 0))
-    return (
-        f"{side} text in addition to the pairs: {remaining}"
-        + (f"; dropped: {dropped}" if dropped else "")
-        + (f"; {near}" if near else "")
-    )
+    lines = list[str]()
+    for side in step.stage.sides:
+        counts = record.summary[side]
+        remaining = f"{counts['kept']:,} of {counts['read']:,} lines ({counts['characters']:,} characters)"
+        dropped = ", ".join(f"{count:,} {reason}" for reason, count in dropped_in_words(counts).items())
+        near = near_copies_in_words(counts.get("near_copies", 0))
+        remarks = [*([f"dropped: {dropped}"] if dropped else []), *([near] if near else [])]
+        lines.append("; ".join([f"{side} text in addition to the pairs: {remaining}", *remarks]))
+    return lines

@@ -112,7 +112,12 @@ def table(plan: Plan) -> Table:
     for heading in ("stage", "step", "state", "why"):
         table.add_column(heading, overflow="fold")
     for entry in plan.entries:
-        table.add_row(entry.step.stage.stage_name, entry.step.name, entry.state.value, _reasons(entry))
+        differences = (entry.differences or {}).items()
+        reasons = [f"{key}: {_abbreviate(old)} → {_abbreviate(new)}" for key, (old, new) in differences]
+        reasons += ["was started before"] if entry.resumes else []
+        if entry.record is not None:
+            reasons = [f"made in {entry.record.seconds:.0f} s, {entry.record.finished}"]
+        table.add_row(entry.step.stage.stage_name, entry.step.name, entry.state.value, "; ".join(reasons))
     return table
 
 
@@ -128,17 +133,6 @@ def describe(entry: Entry) -> dict[str, Json]:
         "differences": {key: {"stored": old, "wanted": new} for key, (old, new) in differences.items()},
         "resumes": entry.resumes,
     }
-
-
-def _reasons(entry: Entry) -> str:
-    if entry.record is not None:
-        return f"made in {entry.record.seconds:.0f} s, {entry.record.finished}"
-    reasons = [
-        f"{key}: {_abbreviate(old)} → {_abbreviate(new)}" for key, (old, new) in (entry.differences or {}).items()
-    ]
-    if entry.resumes:
-        reasons.append("was started before")
-    return "; ".join(reasons)
 
 
 def _abbreviate(value: Json) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -45,9 +44,23 @@ def _section(data: ReportData) -> list[Section]:
     example = next(iter(scored.values()))[0]
     pairs = [(result.by_document, result.by_sentence) for by_seed in scored.values() for result in by_seed]
     signatures = dict.fromkeys(score.signature for pair in pairs for score in pair if score is not None)
+    rows = list[list[str | Text]]()
+    for name, by_seed in scored.items():
+        by_document = [result.by_document.value for result in by_seed]
+        by_sentence = [result.by_sentence.value for result in by_seed if result.by_sentence is not None]
+        rows.append(
+            [
+                name,
+                " · ".join(map(fixed, by_document)),
+                text(Span(fixed(fmean(by_document)), "strong")),
+                " · ".join(fixed(result.by_sentence.value) if result.by_sentence else MISSING for result in by_seed),
+                fixed(fmean(by_sentence)) if len(by_sentence) == len(by_seed) else MISSING,
+                " · ".join(count(result.differing) for result in by_seed),
+            ]
+        )
     scores = table(
         ["system", "d-BLEU\nby seed", "d-BLEU\nmean", "s-BLEU\nby seed", "s-BLEU\nmean", "documents of\nother lengths"],
-        [[name, *_cells(documents)] for name, documents in scored.items()],
+        rows,
         f"BLEU of {count(example.count)} documents",
         "d-BLEU: each document is one segment, as in all other scores of this report, whose bootstrap resamples "
         "documents. s-BLEU: its sentences are segments; where a document has another number of sentences than its "
@@ -56,20 +69,6 @@ def _section(data: ReportData) -> list[Section]:
         *(text("BLEU: ", Span(signature, "code")) for signature in signatures),
     )
     return [Section("Documents", (scores,))]
-
-
-def _cells(documents_by_seed: Sequence[DocumentScores]) -> list[str | Text]:
-    document_scores = [result.by_document.value for result in documents_by_seed]
-    sentence_scores = [None if result.by_sentence is None else result.by_sentence.value for result in documents_by_seed]
-    defined = [value for value in sentence_scores if value is not None]
-    mean = fixed(fmean(defined)) if len(defined) == len(sentence_scores) else MISSING
-    return [
-        " · ".join(map(fixed, document_scores)),
-        text(Span(fixed(fmean(document_scores)), "strong")),
-        " · ".join(MISSING if value is None else fixed(value) for value in sentence_scores),
-        mean,
-        " · ".join(count(result.differing) for result in documents_by_seed),
-    ]
 
 
 DOCUMENTS = MeasurementSpec(read=_read, after_results={"translation": _section})

@@ -22,7 +22,10 @@ def require_conditioned_systems(experiment: Comparison) -> None:
     if experiment.conditioning.shared_vocabulary and source != "text":
         raise ValueError(f"conditioning.shared_vocabulary is for a source text, and {experiment.task} has none")
     _require_measurable(experiment)
-    _require_sources_to_shuffle(experiment)
+    if experiment.finetune.shuffled_sources:
+        raise ValueError("finetune.shuffled_sources: write `shuffled_sources: true` in the systems that are controls")
+    if shuffled := [each.name for each in experiment.systems if each.shuffled_sources and each.conditioning is None]:
+        raise ValueError(f"system {shuffled[0]}: shuffled_sources needs `conditioning`")
     _require_tokens_to_copy(experiment)
     if conditioned and experiment.runtime.activation_checkpointing:
         raise ValueError(
@@ -69,14 +72,6 @@ def _require_whole(experiment: Comparison, system: System) -> None:
     }
     if unsupported := [name for name, value in parts.items() if value]:
         raise ValueError(f"system {system.name}: {experiment.task} trains a whole model: leave out {unsupported[0]}")
-
-
-def _require_sources_to_shuffle(experiment: Comparison) -> None:
-    if experiment.finetune.shuffled_sources:
-        raise ValueError("finetune.shuffled_sources: write `shuffled_sources: true` in the systems that are controls")
-    for system in experiment.systems:
-        if system.shuffled_sources and system.conditioning is None:
-            raise ValueError(f"system {system.name}: shuffled_sources needs `conditioning`")
 
 
 def _require_tokens_to_copy(experiment: Comparison) -> None:

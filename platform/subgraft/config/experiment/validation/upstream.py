@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from subgraft.config.experiment.comparison import Comparison
 from subgraft.config.models import families_for
-from subgraft.config.settings_base import SENTENCEPIECE_KINDS, VocabularyKind
+from subgraft.config.settings_base import SENTENCEPIECE_KINDS
+from subgraft.config.vocabularies import VocabularySettings
 
 
 def require_upstream_text(experiment: Comparison) -> None:
@@ -183,9 +184,15 @@ def require_trainable_model(experiment: Comparison) -> None:
                 "next sentences need model.family bert, ernie or knowledgeable, without embedding_width: write "
                 "`next_sentence: false` in upstream.objectives"
             )
-    for where, kind in _vocabulary_kinds(experiment).items():
-        if kind not in kinds:
-            raise ValueError(f"model.family {family} needs {where}.kind {' or '.join(kinds)}, not {kind}")
+    pretrainings = {system.pretraining for system in experiment.systems}
+    vocabularies: dict[str, VocabularySettings] = {"upstream.vocabulary": experiment.upstream.vocabulary}
+    if "downstream-vocabulary" in pretrainings:
+        vocabularies["downstream.vocabulary"] = experiment.downstream.vocabulary
+    if "joint-vocabulary" in pretrainings:
+        vocabularies["joint_vocabulary"] = experiment.joint_vocabulary
+    for where, vocabulary in vocabularies.items():
+        if vocabulary.kind not in kinds:
+            raise ValueError(f"model.family {family} needs {where}.kind {' or '.join(kinds)}, not {vocabulary.kind}")
     if missing := [side for side in experiment.sides if side not in experiment.model.sides]:
         raise ValueError(f"sides: a model of the family {family} has no {missing[0]}")
     if experiment.model.one_table and not experiment.downstream.shared:
@@ -224,17 +231,3 @@ def require_source_encoders(experiment: Comparison) -> None:
         raise ValueError(f"{where} needs `finetune.train: all`, with embeddings that are trained")
     if experiment.upstream.checkpoint is None and not experiment.model.takes_source_encoder:
         raise ValueError(f"{where} needs model.family bart, not {experiment.model.family}")
-
-
-def _vocabulary_kinds(experiment: Comparison) -> dict[str, VocabularyKind]:
-    """The kinds of the vocabularies that models are pretrained with here, by group of settings."""
-    pretrainings = {system.pretraining for system in experiment.systems}
-    kinds = {"upstream.vocabulary": experiment.upstream.vocabulary.kind}
-    kinds |= (
-        {"downstream.vocabulary": experiment.downstream.vocabulary.kind}
-        if "downstream-vocabulary" in pretrainings
-        else {}
-    )
-    return kinds | (
-        {"joint_vocabulary": experiment.joint_vocabulary.kind} if "joint-vocabulary" in pretrainings else {}
-    )
