@@ -1,4 +1,4 @@
-"""A hub of models on this machine: as much of Hugging Face's protocol as its client needs for a repository.
+"""A hub of models and data sets on this machine: as much of Hugging Face's protocol as a repository's client needs.
 
 A repository is fetched as it is, and sent as large files (Git LFS) and a commit of the others.
 """
@@ -18,13 +18,16 @@ from pathlib import Path
 from typing import Any
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-_INFO = re.compile(r"/api/models/(?P<id>[\w.-]+/[\w.-]+)(/(?P<what>revision|tree|commits)/(?P<revision>[^/]+))?")
+_INFO = re.compile(
+    r"/api/(?:models|datasets)/(?P<id>[\w.-]+/[\w.-]+)(/(?P<what>revision|tree|commits)/(?P<revision>[^/]+))?"
+)
 _ASKED = re.compile(r"/api/models/(?P<id>[\w.-]+/[\w.-]+)/discussions")
-_FILE = re.compile(r"/(?P<id>[\w.-]+/[\w.-]+)/resolve/(?P<revision>[^/]+)/(?P<name>.+)")
+_FILE = re.compile(r"/(?:datasets/)?(?P<id>[\w.-]+/[\w.-]+)/resolve/(?P<revision>[^/]+)/(?P<name>.+)")
 _SENT = re.compile(r"/api/models/(?P<id>[\w.-]+/[\w.-]+)/(?P<what>preupload|commit)/main")
 _BATCH = re.compile(r"/(?P<id>[\w.-]+/[\w.-]+)\.git/info/lfs/objects/batch")
 _OBJECT = re.compile(r"/objects/(?P<oid>[0-9a-f]{64})")
 _REVISIONS = (None, "main", COMMIT, "v1")
+_CONVERTED = "refs%2Fconvert%2Fparquet", "c" * 40  # the hub's own branch of a data set, and its commit
 _REQUESTED = ("refs%2Fpr%2F1", "f" * 40)  # a pull request, and its commit
 _WHEN = "2026-01-01T00:00:00.000Z"
 
@@ -179,6 +182,8 @@ class _Handler(BaseHTTPRequestHandler):
         """The folder of a repository at a revision, and the commit that this is."""
         if revision in _REQUESTED and named in self.server.requests:
             return self.server.requests[named].folder, _REQUESTED[1]
+        if revision in _CONVERTED and (converted := self.server.folder / "converted" / named).is_dir():
+            return converted, _CONVERTED[1]
         return self.server.folder / named, COMMIT
 
     def _repository(self, named: str, what: str | None, revision: str | None, body: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from subgraft.data.sources.kind import Request, SourceKind
 from subgraft.data.sources.paths import one_file_per_split
 from subgraft.data.sources.resolved_corpus import FilesSource, PairFilesSource, ResolvedSource
 from subgraft.data.text import reading
+from subgraft.data.text.dataset_files import table_rows
 from subgraft.data.text.fields import CONVERSATION, Field, Sides, json_cell
 
 if TYPE_CHECKING:  # the registry makes it of the settings of all kinds
@@ -74,6 +76,9 @@ def turns_of(record: Mapping[str, Any], where: str) -> list[Turn]:
     """
     name = next((name for name in ("messages", "conversations") if name in record), None)
     turns = record.get(name) if name else None
+    if isinstance(turns, dict) and all(isinstance(values, list) for values in turns.values()):
+        # A list by name, as earlier releases of `datasets` write a list of records.
+        turns = [dict(zip(turns, values, strict=False)) for values in zip_longest(*turns.values())]
     if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns):
         raise UserError("no conversation: a list `messages` is missing", where=where, hint=f"Write {_EXAMPLE}.")
     return [_turn(turn, number, where) for number, turn in enumerate(turns, 1)]
@@ -113,9 +118,12 @@ def usable_turns(turns: Sequence[Turn], system: str | None, counts: Counter[str]
 
 
 def conversations_in(path: Path, system: str | None, counts: Counter[str]) -> Iterator[list[Turn]]:
-    """The usable turns of each line of a file; see `usable_turns`."""
-    for number, record in enumerate(json_io.objects(reading.lines(path), path), 1):
-        turns = usable_turns(turns_of(record, f"{path}:{number}"), system, counts)
+    """The usable turns of each line or row of a file (JSON lines, Parquet, Arrow); see `usable_turns`."""
+    of_table = path.suffix.lower() in (".parquet", ".arrow")
+    records = table_rows(path) if of_table else json_io.objects(reading.lines(path), path)
+    for number, record in enumerate(records, 1):
+        where = f"{path}: row {number}" if of_table else f"{path}:{number}"
+        turns = usable_turns(turns_of(record, where), system, counts)
         if turns is not None:
             yield turns
 

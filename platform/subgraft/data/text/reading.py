@@ -1,9 +1,10 @@
-"""Lines of plain and gzipped text files, streamed as UTF-8: segments, and triples of a knowledge graph."""
+"""Lines of plain and gzipped text files, streamed as UTF-8; triples of a knowledge graph; rows of Parquet and Arrow."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,6 +37,7 @@ _OTHER_FORMATS: Mapping[bytes, tuple[str, str]] = {
 _XML = re.compile(rb"\s*(?:<\?xml\s|<!DOCTYPE\s|<(?:tmx|xliff)[\s>])", re.IGNORECASE)
 _ROOT = re.compile(rb"<([A-Za-z][\w.:-]*)")
 _FIRST_BYTES = 2048
+_ARROW_FILE = b"ARROW1"  # of the file form; streams have no such mark
 
 
 def lines(path: Path) -> Iterator[str]:
@@ -137,15 +139,74 @@ def read_triples(path: Path) -> list[Triple]:
 
 
 def parquet_rows(
-    path: Path, columns: Callable[[Sequence[str]], Sequence[str]] = lambda names: names
+    path: Path, columns: Callable[[Sequence[str]], Sequence[str]] = lambda names: names, *, with_bytes: bool = True
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a Parquet file. columns: those to read, of all. Raises UserError if it cannot be read."""
-    import pyarrow.lib
+    """The rows of a Parquet file. Raises UserError if it cannot be read.
+
+    columns: those to read, of all.  with_bytes: whether columns of bytes are among them.
+    """
     import pyarrow.parquet
 
+    with _readable_table(path, "Parquet"), pyarrow.parquet.ParquetFile(path) as rows:
+        names = _column_names(rows.schema_arrow, with_bytes=with_bytes)
+        for batch in rows.iter_batches(columns=list(columns(names))):
+            yield from batch.to_pylist()
+
+
+# Rows of an Arrow file that are Python objects at once.
+_ARROW_ROWS = 1000
+
+
+def arrow_rows(
+    path: Path, columns: Callable[[Sequence[str]], Sequence[str]] = lambda names: names, *, with_bytes: bool = True
+) -> Iterator[dict[str, Any]]:
+    """The rows of an Arrow file, in its stream or its file form; arguments and errors as of `parquet_rows`."""
+    with _readable_table(path, "Arrow"), _arrow_batches(path) as (schema, batches):
+        if len(set(schema.names)) < len(schema.names):
+            raise UserError("two columns have one name", where=str(path))
+        selected = list(columns(_column_names(schema, with_bytes=with_bytes)))
+        for batch in batches:
+            batch.validate(full=True)  # offsets of a damaged file would lead out of it
+            for start in range(0, len(batch), _ARROW_ROWS):
+                yield from batch.slice(start, _ARROW_ROWS).select(selected).to_pylist()
+
+
+def table_metadata(path: Path) -> Mapping[bytes, bytes]:
+    """What the writer of a Parquet or Arrow file has noted of its columns. Raises UserError if it cannot be read."""
+    import pyarrow.parquet
+
+    if path.suffix.lower() == ".parquet":
+        with _readable_table(path, "Parquet"):
+            return pyarrow.parquet.read_schema(path).metadata or {}
+    with _readable_table(path, "Arrow"), _arrow_batches(path) as (schema, _):
+        return schema.metadata or {}
+
+
+@contextmanager
+def _arrow_batches(path: Path) -> Iterator[tuple[Any, Iterable[Any]]]:
+    """The schema and the record batches of an Arrow file."""
+    import pyarrow
+    import pyarrow.ipc
+
+    with pyarrow.memory_map(str(path)) as source:
+        if source.read(len(_ARROW_FILE)) == _ARROW_FILE:
+            with pyarrow.ipc.open_file(source) as file:
+                yield file.schema, (file.get_batch(index) for index in range(file.num_record_batches))
+            return
+        source.seek(0)
+        with pyarrow.ipc.open_stream(source) as stream:
+            yield stream.schema, stream
+
+
+def _column_names(schema: Any, *, with_bytes: bool) -> list[str]:
+    return [field.name for field in schema if with_bytes or "binary" not in str(field.type)]
+
+
+@contextmanager
+def _readable_table(path: Path, form: str) -> Iterator[None]:
+    import pyarrow.lib
+
     try:
-        with pyarrow.parquet.ParquetFile(path) as rows:
-            for batch in rows.iter_batches(columns=list(columns(rows.schema_arrow.names))):
-                yield from batch.to_pylist()
-    except (OSError, pyarrow.lib.ArrowException) as error:
-        raise UserError(f"not a readable Parquet file: {error}", where=str(path)) from None
+        yield
+    except (OSError, UnicodeDecodeError, pyarrow.lib.ArrowException) as error:
+        raise UserError(f"not a readable {form} file: {error}", where=str(path)) from None

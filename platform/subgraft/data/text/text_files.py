@@ -7,7 +7,7 @@ document, whose lines are segments.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,7 +19,7 @@ Document: TypeAlias = tuple[str, ...]  # its segments
 
 _PLAIN = (".txt", ".md", ".text")
 _JSON_LINES = (".jsonl", ".ndjson")
-_PARQUET = ".parquet"
+_PARQUET, _ARROW = ".parquet", ".arrow"
 # Longer lines, of texts without line ends, are cut at a space: a model reads a limited number of tokens at once.
 MAX_SEGMENT = 1000
 
@@ -30,7 +30,7 @@ class TextFiles:
 
     Attributes:
         paths: In the order in which they are read; of a folder, its files by name, also of folders in it.
-        field: The column of JSON lines and Parquet that holds the text.
+        field: The column of JSON lines, Parquet and Arrow that holds the text.
         cut: Whether lines are cut into segments of at most MAX_SEGMENT characters.
     """
 
@@ -51,8 +51,8 @@ class TextFiles:
 
     def _read(self, file: Path) -> Iterator[Iterable[str]]:
         suffix = _suffix(file)
-        if suffix == _PARQUET:
-            return self._parquet(file)
+        if suffix in (_PARQUET, _ARROW):
+            return self._table(file, reading.parquet_rows if suffix == _PARQUET else reading.arrow_rows)
         return self._json_lines(file) if suffix in _JSON_LINES else _plain(file)
 
     def _json_lines(self, file: Path) -> Iterator[Iterable[str]]:
@@ -64,12 +64,12 @@ class TextFiles:
                     raise UserError("not JSON", where=f"{file}:{number}", hint="Give one object a line.") from None
                 yield self._text_of(row, f"{file}:{number}").split("\n")
 
-    def _parquet(self, file: Path) -> Iterator[Iterable[str]]:
+    def _table(self, file: Path, rows: Callable[..., Iterator[dict[str, Any]]]) -> Iterator[Iterable[str]]:
         def columns(names: Sequence[str]) -> Sequence[str]:
             self._require_field(names, str(file))
             return [self.field]
 
-        for number, row in enumerate(reading.parquet_rows(file, columns), 1):
+        for number, row in enumerate(rows(file, columns), 1):
             yield self._text_of(row, f"{file}: row {number}").split("\n")
 
     def _text_of(self, row: Any, where: str) -> str:

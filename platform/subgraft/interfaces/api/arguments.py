@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
@@ -68,6 +69,30 @@ def path_of(name: str, value: Path | str) -> Path:
     if not (isinstance(value, os.PathLike) or (isinstance(value, str) and value)):
         raise ArgumentError(f"expected a path, found {shown(value)}", where=name)
     return Path(value)
+
+
+# As the hub names data sets: no ending, and one slash.
+_HUB_NAME = re.compile(r"[\w-]+/[\w-]+")
+
+
+def text_files_of(name: str, paths: Iterable[Path | str], split: str = "train") -> tuple[Path, ...]:
+    """Files and folders of text; in place of a data set of `datasets` the files of its split.
+
+    Raises UserError and OperationalError as `dataset_files`, and for an absent path that may name a data set.
+    """
+    from subgraft.data.text.dataset_files import dataset_files, is_dataset
+
+    files: list[Path] = []
+    for path in (path_of(name, path) for path in paths):
+        files += dataset_files(path, split) if is_dataset(path) else (require_no_hub_name(path),)
+    return tuple(files)
+
+
+def require_no_hub_name(path: Path) -> Path:
+    """The path. Raises UserError for an absent one that is written like a data set of the hub."""
+    if _HUB_NAME.fullmatch(str(path)) and not require_path(path).exists():
+        raise UserError("no such file", where=str(path), hint=f"A data set of the hub is hf://datasets/{path}.")
+    return path
 
 
 def require_whole(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import ArgumentError
-from subgraft.interfaces.api.arguments import LanguagePair, pair_of, path_of, require_whole
+from subgraft.interfaces.api.arguments import LanguagePair, pair_of, path_of, require_whole, text_files_of
 from subgraft.interfaces.api.experiments import experiment_of, store_step
 from subgraft.interfaces.api.exports import on_disk
 from subgraft.interfaces.api.fit import Pairs, TextSource, pair_columns, pair_files, text_paths
@@ -151,6 +151,7 @@ def finetune(
             paths = stack.enter_context(text_paths("text", text, field))
             if not paths:
                 raise ArgumentError("there are neither pairs nor text", where="text", hint="Give one of them.")
+            paths = text_files_of("text", paths)
             facts = BaseModelFacts.of_language_model(str(model), str(directory))
             settings = _text_settings(facts, paths, field, Path(folder))
         elif not isinstance(text, tuple) or text:

@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from subgraft.base.errors import ArgumentError, UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import MAX_LOST_LINES
-from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, path_of, require_share, shown
+from subgraft.interfaces.api.arguments import (
+    LanguagePair,
+    located,
+    pair_of,
+    path_of,
+    require_no_hub_name,
+    require_share,
+    shown,
+    text_files_of,
+)
 from subgraft.interfaces.api.progress import CallbackObserver, ProgressCallback
 from subgraft.interfaces.api.shown import as_html, as_text
 
@@ -41,6 +50,7 @@ Pairs: TypeAlias = "tuple[Path, Path] | Iterable[tuple[str, str]] | Any"
 TextSource: TypeAlias = "Path | str | Sequence[Path | str] | Any"
 # The endings of tables of pairs.
 _TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+_TRANSLATION = "translation"  # the column of the texts by language, in data sets of `datasets`
 
 
 @dataclass(frozen=True)
@@ -122,16 +132,17 @@ def fit(
 
     Args:
         model: A directory, a hub id, or models:/NAME@ALIAS.
-        pairs: Two files, one file (TMX, XLIFF, CSV, TSV, JSON lines, Parquet), (source, target) tuples, a
-            `pandas.DataFrame` or a `datasets.Dataset` (see `Pairs`); for one model of several directions a mapping of
-            these, as in {"de-en": …, "fr-en": …}; with `labels` one file of labelled examples, (text, label) tuples, or
-            a table with text and label, or value. None to fit a language model to `text`.
+        pairs: Two files, one file (TMX, XLIFF, CSV, TSV, JSON lines, Parquet), a data set (hf://datasets/OWNER/NAME, or
+            a folder of `save_to_disk`), (source, target) tuples, a `pandas.DataFrame` or a `datasets.Dataset` (see
+            `Pairs`); for one model of several directions a mapping of these, as in {"de-en": …, "fr-en": …}; with
+            `labels` one file of labelled examples, (text, label) tuples, or a table with text
+            and label, or value. None to fit a language model to `text`.
         out: An absent or empty folder, or that of the same fit, which continues.
         languages: Of source and target, if the model's files do not name them.
         text: Without pairs, the text of a language model: a path or several, of files or folders (lines, JSON lines,
-            Parquet), or a table. With pairs, files with more text of the target language.
+            Parquet), a data set, or a table. With pairs, files with more text of the target language.
         chat: In place of text, conversations for an instruct model, which learns the answers: a path or several, of
-            files or folders of JSON lines; or a table with a column messages or conversations.
+            files or folders of JSON lines or Parquet, a data set, or a table with a column messages or conversations.
         other: Other text, on which a language model must not become worse.
         field: The column of the text in tables, JSON lines and Parquet; with `labels` columns by role, as in
             {"text": "review", "label": "stars"}, where they have not their usual names; of pairs in a table, as in
@@ -231,6 +242,8 @@ def text_paths(name: str, text: TextSource, field: str) -> Iterator[tuple[Path, 
     if isinstance(text, str | Path):
         yield (path_of(name, text),)
         return
+    if isinstance(text, Mapping):
+        raise _several_splits(text, "texts", name)
     columns = [str(column) for column in getattr(text, "column_names", getattr(text, "columns", ()))]
     if not columns:
         yield tuple(path_of(name, path) for path in text)
@@ -290,12 +303,12 @@ def text_session(
 
     request = TextFitRequest(
         BaseModelFacts.of_language_model(str(model), directory),
-        tuple(path_of("chat" if chat else "text", path) for path in (*text, *chat)),
+        text_files_of("chat" if chat else "text", (*text, *chat)),
         languages[0] if languages else None,
         path_of("out", out),
         quick,
         max_lost_lines=max_lost_lines,
-        other=tuple(path_of("other", path) for path in other),
+        other=text_files_of("other", other),
         field=field or "text",
         only_this_text=only_this_text,
         characters=characters,
@@ -433,7 +446,11 @@ def _table_rows(path: Path) -> list[Mapping[Any, Any]]:
     """The rows of a table of pairs. Raises UserError for a file of another form."""
     from subgraft.base.files import require_path
     from subgraft.data.sources.labelled_files import LabelledFiles, rows
+    from subgraft.data.text.dataset_files import dataset_rows, is_dataset
 
+    if is_dataset(path):
+        return [row for row, _ in dataset_rows(path)]
+    require_no_hub_name(path)
     if not path.name.lower().removesuffix(".gz").endswith(_TABLES):
         hint = f"Give two files of lines, or one whose name ends in {', '.join(_TABLES)}, .tmx or .xliff."
         raise UserError("one file of pairs must be a table or bilingual", where=str(path), hint=hint)
@@ -464,16 +481,25 @@ def as_files(
 
 
 @contextmanager
-def labelled_file(examples: Any) -> Iterator[tuple[Path]]:
-    """The file of labelled examples, which is temporary for examples in memory."""
+def labelled_file(examples: Any, split: str = "train") -> Iterator[tuple[Path]]:
+    """The file of labelled examples, which is temporary for examples in memory or in a data set of `datasets`.
+
+    split: That of a data set with several.
+    """
+    from subgraft.data.text.dataset_files import dataset_rows, is_dataset
+
+    path_of_dataset = None
     if isinstance(examples, str | os.PathLike):
-        yield (Path(examples),)
-        return
+        path_of_dataset = Path(examples)
+        if not is_dataset(path_of_dataset):
+            yield (require_no_hub_name(path_of_dataset),)
+            return
+        examples = (row for row, _ in dataset_rows(path_of_dataset, split))
     with tempfile.TemporaryDirectory(prefix="subgraft-") as folder:
         path = Path(folder) / "examples.jsonl"
         with path.open("w", encoding="utf-8") as file:
             for record in _labelled(examples):
-                file.write(json.dumps(record) + "\n")
+                file.write(json.dumps(record, default=str) + "\n")
         try:
             yield (path,)
         except UserError as error:
@@ -481,14 +507,21 @@ def labelled_file(examples: Any) -> Iterator[tuple[Path]]:
             if error.where != str(path) and (file_name or not number):
                 raise
             example = f"example {number}: " if number else ""
+            if path_of_dataset is not None:
+                raise UserError(f"{example}{error.what}", where=str(path_of_dataset), hint=error.hint) from None
             raise ArgumentError(f"{example}{error.what}", where="pairs", hint=error.hint) from None
 
 
 def _labelled(examples: Any) -> Iterator[dict[str, Any]]:
     """Records of examples in memory. Raises ArgumentError for anything else."""
+    from subgraft.data.text.dataset_files import with_class_names
+
     is_frame = hasattr(examples, "to_dict") and hasattr(examples, "columns")
+    features = {} if is_frame else _features_of(examples)
     records = examples.to_dict("records") if is_frame else examples
-    if isinstance(records, Mapping) or not isinstance(records, Iterable) or isinstance(records, bytes):
+    if isinstance(examples, Mapping):
+        raise _several_splits(examples, "labelled examples", "pairs")
+    if not isinstance(records, Iterable) or isinstance(records, bytes):
         raise ArgumentError(f"expected labelled examples, found {shown(examples)}", where="pairs")
     for number, record in enumerate(records, 1):
         if isinstance(record, tuple | list) and len(record) in (2, 3):
@@ -498,7 +531,15 @@ def _labelled(examples: Any) -> Iterator[dict[str, Any]]:
         if not isinstance(record, Mapping):
             message = f"example {number}: expected a text and its label, found {shown(record)}"
             raise ArgumentError(message, where="pairs")
-        yield {str(name): _to_json_value(value) for name, value in record.items()}
+        values = {str(name): _to_json_value(value) for name, value in record.items()}
+        yield with_class_names(values, features) if features else values
+
+
+def _features_of(table: Any) -> Mapping[str, Any]:
+    """The types of the columns of a `datasets.Dataset`; empty for anything else."""
+    to_dict = getattr(getattr(table, "features", None), "to_dict", None)
+    features = to_dict() if callable(to_dict) else {}
+    return features if isinstance(features, Mapping) else {}
 
 
 def _to_json_value(value: Any) -> Any:
@@ -511,9 +552,7 @@ def _to_json_value(value: Any) -> Any:
 def _in_memory(pairs: Any, languages: Languages | None, columns: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Pairs of one line each. Raises ArgumentError for anything that is not a pair of texts."""
     if isinstance(pairs, Mapping):  # a DatasetDict, for example
-        splits = ", ".join(map(str, pairs))
-        hint = f"Give one of its splits, as in pairs[{next(iter(pairs), 'train')!r}]."
-        raise ArgumentError(f"expected pairs of texts, found a mapping of {splits}", where="pairs", hint=hint)
+        raise _several_splits(pairs, "pairs of texts", "pairs")
     names = [str(name) for name in getattr(pairs, "column_names", getattr(pairs, "columns", ()))]
     records = pairs.to_dict("records") if hasattr(pairs, "to_dict") and hasattr(pairs, "columns") else pairs
     if not isinstance(records, Iterable) or isinstance(records, str | bytes):
@@ -525,12 +564,30 @@ def _in_memory(pairs: Any, languages: Languages | None, columns: Mapping[str, st
         _refuse_columns(columns, "a tuple")
     for number, record in enumerate(records, 1):
         if sides is not None:
-            texts = tuple(map((record if columns else record.get("translation", record)).get, sides))
+            cells = record if columns or _TRANSLATION not in names else _by_code(record[_TRANSLATION], sides)
+            texts = tuple(map(cells.get, sides))
         else:
             texts = tuple(record) if isinstance(record, tuple | list) else (record,)
         if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
             raise ArgumentError(f"pair {number}: expected two texts, found {shown(record)}", where="pairs")
         yield " ".join(texts[0].splitlines()), " ".join(texts[1].splitlines())
+
+
+def _by_code(translation: Any, codes: Sequence[str]) -> Mapping[str, Any]:
+    """The texts of a column `translation` by the codes of a model, whose en_XX is en. Raises ArgumentError for none."""
+    if not isinstance(translation, Mapping):
+        raise ArgumentError(f"expected texts by language, found {shown(translation)}", where="pairs")
+    names = [code if code in translation else code.replace("_", "-").partition("-")[0] for code in codes]
+    if missing := [name for name in names if name not in translation]:
+        there = ", ".join(map(str, translation))
+        hint = "Name two of them by `languages`."
+        raise ArgumentError(f"the column {_TRANSLATION} has {there}, not {missing[0]}", where="pairs", hint=hint)
+    return {code: translation[name] for code, name in zip(codes, names, strict=True)}
+
+
+def _several_splits(table: Mapping[Any, Any], expected: str, name: str) -> ArgumentError:
+    hint = f"Give one of its splits, as in {name}[{next(iter(table), 'train')!r}]."
+    return ArgumentError(f"expected {expected}, found a mapping of {', '.join(map(str, table))}", where=name, hint=hint)
 
 
 def _columns(names: Sequence[str], languages: Languages | None, columns: Mapping[str, str]) -> tuple[str, ...]:
@@ -540,7 +597,10 @@ def _columns(names: Sequence[str], languages: Languages | None, columns: Mapping
             raise ArgumentError(f"there is no column '{missing[0]}'; there are {', '.join(names)}", where="pairs")
         return columns["source"], columns["target"]
     codes = () if languages is None else (languages.source, languages.target)
-    if "translation" in names and codes:
+    if _TRANSLATION in names:
+        if not codes:
+            hint = "Name source and target, as in en-fr."
+            raise ArgumentError(f"the column {_TRANSLATION} has no direction", where="languages", hint=hint)
         return codes
     for sides in (("source", "target"), codes):
         if sides and set(sides) <= set(names):

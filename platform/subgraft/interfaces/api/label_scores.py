@@ -17,9 +17,11 @@ from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.tasks.registry import LABELLED_TASKS
 from subgraft.data.text.cleaning import dropped_in_words
 from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.dataset_files import TEST
 from subgraft.evaluation.metrics.labelled import label_metric, label_score
 from subgraft.evaluation.metrics.significance import estimate
 from subgraft.interfaces.api.arguments import LanguagePair, pair_of, path_of
+from subgraft.interfaces.api.fit import labelled_file
 from subgraft.interfaces.api.outputs import Model
 from subgraft.interfaces.api.predict import PredictionModel, prediction_model
 
@@ -78,7 +80,7 @@ def evaluate_labels(
     Args:
         model: One in memory, or a directory, a hub id, or models:/NAME@ALIAS; with a head for the task.
         examples: CSV, tab-separated columns, JSON lines, Parquet, CoNLL, or SQuAD's JSON, with the columns of labelled
-            corpora.
+            corpora; or a data set of `datasets`, saved or of the hub, of whose splits test is read.
         languages: Of models with language codes.
         field: Columns of the file by role, as in {"label": "stars"}, where they have not their usual names.
         progress: Called with the examples done, their total, and a word for them.
@@ -89,8 +91,8 @@ def evaluate_labels(
     headed = prediction_model(model)
     path = path_of("examples", examples)
     pair = None if languages is None else pair_of(languages)
-    settings = _settings(path, headed, field or {})
-    with tempfile.TemporaryDirectory(prefix="subgraft-") as folder:
+    with labelled_file(path, TEST) as (path,), tempfile.TemporaryDirectory(prefix="subgraft-") as folder:
+        settings = _settings(path, headed, field or {})
         code = Languages(source=pair.source, target=pair.source) if pair else Languages(source="und", target="und")
         source = CorpusSource(labelled=settings)
         corpus = build(source, code, _NO_CLEANING, Path(folder) / "corpus", base=Path.cwd())

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from subgraft.base.errors import UserError
+from subgraft.data.text.dataset_files import TEST
 from subgraft.data.text.text_files import TextFiles
 from subgraft.evaluation.metrics.sentence_statistics import ratio
 from subgraft.evaluation.metrics.significance import Interval, compare, estimate
-from subgraft.interfaces.api.arguments import path_of
+from subgraft.interfaces.api.arguments import text_files_of
 from subgraft.interfaces.api.outputs import Model, load
 from subgraft.training.objectives.causal import CausalSettings
 from subgraft.training.objectives.registry import CONTINUING_KINDS
@@ -102,7 +103,7 @@ def compare_on_text(
 
 
 def _lines(text: Sequence[Path | str], field: str) -> list[str]:
-    files = TextFiles(tuple(path_of("text", path) for path in text), field, cut=False)
+    files = TextFiles(text_files_of("text", text, TEST), field, cut=False)
     lines = list(chain.from_iterable(files.documents()))
     if not lines:
         raise UserError("there is no text", where=", ".join(map(str, files.paths)))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from subgraft.config.corpora import Languages
     from subgraft.experiments.fit.session import FitSession
 
+DATASETS = "Or a data set: hf://datasets/OWNER/NAME[/CONFIGURATION][/SPLIT], or a folder of datasets' save_to_disk"
 WHAT = (
     "Finetunes the model on your pairs, labelled examples or, for language models, text: with its own vocabulary and "
     "with one learnt from your text. Tests them on held-out examples, and recommends one. The amount of text "
@@ -47,24 +48,25 @@ def add_to(commands: Commands) -> None:
     pairs = (
         "two files, plain or gzipped; line N of one translates line N of the other. Lines that are blank in both end a "
         "document. Or one file: bilingual (TMX, XLIFF) or a table (CSV, TSV, JSON lines, Parquet). Repeat it, each "
-        "time with --languages, to train one model for several directions"
+        f"time with --languages, to train one model for several directions. {DATASETS}"
     )
     data = fit.add_mutually_exclusive_group()
     data.add_argument("--pairs", type=Path, nargs="+", action="append", metavar="FILE", help=pairs)
     labels = (
         "labelled examples in place of pairs: CSV, TSV, JSON lines or Parquet with the columns text and label (and "
         "text_pair), or value in place of label, or CoNLL's words and tags; trains a classifier, a regression or a "
-        "tagger"
+        "tagger; or a data set"
     )
     data.add_argument("--labels", type=Path, metavar="FILE", help=labels)
     chat = (
-        "conversations for an instruct model, which learns the answers: JSON lines, or folders of these, with messages "
-        "of role and content, or ShareGPT's conversations of from and value"
+        "conversations for an instruct model, which learns the answers: JSON lines, Parquet, or folders of these, with "
+        "messages of role and content, or ShareGPT's conversations of from and value; or a data set"
     )
     data.add_argument("--chat", type=Path, nargs="+", default=[], metavar="FILE", help=chat)
     text = (
-        "text for a language model: files of lines (blank lines end a document), JSON lines, Parquet, or folders of "
-        "these. With --pairs: more text in the target language, one segment per line, without translations"
+        "text for a language model: files of lines (blank lines end a document), JSON lines, Parquet, folders of "
+        "these, or a data set. With --pairs: more text in the target language, one segment per line, without "
+        "translations"
     )
     fit.add_argument("--text", type=Path, nargs="+", default=[], metavar="FILE", help=text)
     other = "with --text or --chat: other text, on which the model must not become worse"
@@ -93,7 +95,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run_fit(arguments: argparse.Namespace) -> None:
-    from subgraft.interfaces.api.fit import fit_session, refuse_options_of_text, text_session
+    from subgraft.interfaces.api.fit import fit_session, labelled_file, refuse_options_of_text, text_session
 
     directions = tuple(arguments.languages or ())
     common = selected(arguments, "out", "quick", "max_lost_lines", "text") | {"console": console()}
@@ -101,9 +103,11 @@ def run_fit(arguments: argparse.Namespace) -> None:
     if arguments.pairs or arguments.labels:
         refuse_options_of_text(**own)
         with ExitStack() as stack:
-            files: tuple[Path, ...] = (arguments.labels,)
+            files: tuple[Path, ...]
             if arguments.pairs:
                 files, directions = _pair_files(arguments, directions, stack)
+            else:
+                files = stack.enter_context(labelled_file(arguments.labels))
             labels, columns = arguments.labels is not None, dict(arguments.field)
             session = fit_session(
                 arguments.model, files, labels=labels, languages=directions, columns=columns, **common

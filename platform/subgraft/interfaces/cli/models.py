@@ -17,7 +17,7 @@ from subgraft.base.limits import MAX_BEAM_SIZE, MAX_SEQUENCE_LENGTH
 from subgraft.base.security.terminal_escaping import say, write
 from subgraft.config.settings_base import DecodingEngine
 from subgraft.data.sources.labelled_files import LabelledFiles
-from subgraft.data.tasks.labelled import LabelledFormat
+from subgraft.data.tasks.labelled import LabelledFormat, Row
 from subgraft.data.tasks.registry import TASKS
 from subgraft.data.text import reading
 from subgraft.interfaces.cli.arguments import (
@@ -53,8 +53,8 @@ _SEARCH = ("languages", "beam", "batch_size")
 PREDICT = (
     "Reads one input per line and prints one prediction per line. A line is a text; tabs separate two texts, a "
     "question and its passage, or a text or query and its choices or candidates. A file that ends in .csv, .tsv, "
-    ".jsonl, .parquet, .conll or .json is read as `evaluate --labels` reads it; labels are ignored. Entities need "
-    "columns."
+    ".jsonl, .parquet, .conll or .json, and a data set, is read as `evaluate --labels` reads it; labels are ignored. "
+    "Entities need columns."
 )
 
 
@@ -102,10 +102,14 @@ def _add_evaluate(commands: Commands) -> None:
     gold = evaluate.add_mutually_exclusive_group(required=True)
     gold.add_argument("--references", type=Path, metavar="FILE")
     labels = (
-        "labelled examples (CSV, TSV, JSON lines, CoNLL): score --model by its task's metrics, with 95 %% intervals"
+        "labelled examples (CSV, TSV, JSON lines, Parquet, CoNLL, or a data set): score --model by its task's metrics, "
+        "with 95 %% intervals"
     )
     gold.add_argument("--labels", type=Path, metavar="FILE", help=labels)
-    text = "files or folders of text (lines, JSON lines, Parquet): bits per character and byte of a language model"
+    text = (
+        "files or folders of text (lines, JSON lines, Parquet), or a data set: bits per character and byte of a "
+        "language model"
+    )
     gold.add_argument("--text", type=Path, nargs="+", metavar="FILE", help=text)
     evaluate.add_argument(
         "--baseline", metavar="MODEL", help="with --text: another model, to compare with on this text"
@@ -402,12 +406,14 @@ def _evaluate_text(arguments: argparse.Namespace) -> None:
 
 
 def predict_lines(arguments: argparse.Namespace) -> None:
+    from subgraft.data.text.dataset_files import is_dataset
     from subgraft.interfaces.api.predict import prediction_model  # takes seconds to load
     from subgraft.orchestration.execution.progress import counting
 
     model = prediction_model(arguments.model)
     path = arguments.input or Path("standard input")
-    form: Any = arguments.format or _FORMATS.get(path.name.removesuffix(".gz").rpartition(".")[2], "lines")
+    by_name = "parquet" if is_dataset(path) else _FORMATS.get(path.name.removesuffix(".gz").rpartition(".")[2], "lines")
+    form: Any = arguments.format or by_name
     # A mistake in an input is reported before weights are read.
     if arguments.field and (form == "lines" or not arguments.input):
         raise UserError("lines have no columns", where="--field", hint="Leave it out, or give --input FILE.csv.")
@@ -417,7 +423,7 @@ def predict_lines(arguments: argparse.Namespace) -> None:
     elif not arguments.input:
         raise UserError(f"{form} is read from a file", where="--format", hint="Give --input FILE.")
     else:
-        located = list(_inputs_of_rows(path, model.form, form, dict(arguments.field)))
+        located = list(_inputs_of_rows(_rows(path, form), model.form, form, dict(arguments.field)))
     inputs = [value for value, _ in located]
     with counting("predicting") as progress:
         predictor = model.predictor(arguments.languages)
@@ -444,12 +450,20 @@ def _inputs(lines: Iterable[str], path: Path, form: InputForm, written: str) -> 
         yield form.of_line(line, f"{path}:{number}"), f"{path}:{number}"
 
 
-def _inputs_of_rows(
-    path: Path, form: InputForm, written: LabelledFormat, named: Mapping[str, str]
-) -> Iterator[_Located]:
+def _rows(path: Path, written: LabelledFormat) -> Iterator[Row]:
+    """The rows of a file, or of a data set of `datasets`."""
     from subgraft.data.sources.labelled_files import rows
+    from subgraft.data.text.dataset_files import TEST, dataset_rows, is_dataset
 
-    for number, row in enumerate(rows(path, LabelledFiles(files={"test": str(path)}, format=written))):
+    if is_dataset(path):
+        return (Row(columns, where) for columns, where in dataset_rows(path, TEST))
+    return rows(path, LabelledFiles(files={"test": str(path)}, format=written))
+
+
+def _inputs_of_rows(
+    rows: Iterable[Row], form: InputForm, written: LabelledFormat, named: Mapping[str, str]
+) -> Iterator[_Located]:
+    for number, row in enumerate(rows):
         columns = {"words": row["word"]} if written == "conll" else dict(row.columns)
         columns |= {"words" if role == "word" else role: row[name] for role, name in named.items()}
         try:
