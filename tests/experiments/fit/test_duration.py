@@ -76,6 +76,9 @@ def test_every_part_of_a_fit_counts(session: Session) -> None:
     assert seconds(FREE._replace(dev=1.0)) - bare == pytest.approx(2 * 5 * 50), "at the start and at four steps"
     assert seconds(FREE._replace(test=1.0)) - bare == pytest.approx(2 * (50 + 2 * 32)), "warmed up, and timed once"
     assert seconds(FREE._replace(checkpoint=1.0, preparation=1.0)) - bare == pytest.approx(1 + 2)
+    trained = FREE._replace(update=1.0)
+    part = expected(plan, trained, session.store, runtime, 1, finetuned=0.25).seconds
+    assert part - expected(plan, trained, session.store, runtime, 1, finetuned=0.0).seconds == pytest.approx(60)
     assert seconds(FREE._replace(update=1.0), cores=2) - bare == pytest.approx(120, rel=0.1), "at the same time"
     assert seconds(FREE._replace(contention=2.0)) == pytest.approx(2 * bare)
 

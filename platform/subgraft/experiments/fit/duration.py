@@ -51,12 +51,10 @@ class Duration(NamedTuple):
 
     Attributes:
         seconds: From the plan to the result.
-        updates: Of these, the seconds of the updates of all trainings.
         slowdown: The factor by which other processes slow them; 1 if unknown.
     """
 
     seconds: float
-    updates: float = 0.0
     slowdown: float = 1.0
 
     def describe(self, trainings: int, cores: int, *, quick: bool, then: str = "translations") -> list[str]:
@@ -103,7 +101,7 @@ class Costs(NamedTuple):
     test_segments: int
     contention: float = 1.0
 
-    def of(self, stage: Stage, updates: int) -> float:
+    def of(self, stage: Stage, updates: float) -> float:
         """Seconds of a step, in a process that runs already. updates: of a training."""
         if isinstance(stage, CheckpointStage):
             return self.checkpoint
@@ -125,14 +123,22 @@ class Costs(NamedTuple):
         return self.test * (segments + timed)
 
 
-def expected(plan: Plan, costs: Costs, store: Store, runtime: Runtime, cores: int) -> Duration:
-    """The duration of a plan, scheduled as a run does it: each step as soon as its inputs and cores are there."""
+def expected(
+    plan: Plan, costs: Costs, store: Store, runtime: Runtime, cores: int, *, finetuned: float = 1.0
+) -> Duration:
+    """The duration of a plan, scheduled as a run does it: each step as soon as its inputs and cores are there.
+
+    finetuned: The share of the updates of its finetunings.
+    """
     waiting = list(plan.to_run)
-    updates = {step.fingerprint: workload(store, step).updates or 0 for step in made_by(TrainedStage, waiting)}
+    updates = {
+        step.fingerprint: (workload(store, step).updates or 0)
+        * (finetuned if isinstance(step.stage, FinetuneStage) else 1.0)
+        for step in made_by(TrainedStage, waiting)
+    }
     done = {entry.step.fingerprint for entry in plan.entries} - {step.fingerprint for step in waiting}
     free, idle, now = cores, 0, 0.0
     running: list[tuple[float, int, int, Step]] = []
-    training = 0.0
     while waiting or running:
         for step in [step for step in waiting if all(each.fingerprint in done for each in step.inputs.values())]:
             job = job_for(step, store, runtime, Provenance())
@@ -142,7 +148,6 @@ def expected(plan: Plan, costs: Costs, store: Store, runtime: Runtime, cores: in
             seconds = costs.of(step.stage, updates.get(step.fingerprint, 0))
             if _loads_model(step.stage):  # in a process that is free, or a new one
                 seconds, idle = (seconds, idle - 1) if idle else (seconds + START_SECONDS, idle)
-            training += costs.update * updates.get(step.fingerprint, 0) * needed / cores
             waiting.remove(step)
             free -= needed
             heapq.heappush(running, (now + seconds, len(waiting), needed, step))
@@ -150,7 +155,7 @@ def expected(plan: Plan, costs: Costs, store: Store, runtime: Runtime, cores: in
         free, done = free + released, done | {finished.fingerprint}
         idle += _loads_model(finished.stage)
     factor = costs.contention
-    return Duration((RUN_SECONDS + now) * factor, training * factor, factor) if plan.to_run else Duration(0.0)
+    return Duration((RUN_SECONDS + now) * factor, factor) if plan.to_run else Duration(0.0)
 
 
 def _loads_model(stage: Stage) -> bool:

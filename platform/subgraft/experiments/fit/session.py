@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -85,6 +86,7 @@ class FitSession(ABC):
         self._console = console
         self._folder = Folder(request.out)
         self._costs: Costs | None = None
+        self._started = time.monotonic()
         self._languages = self._task_languages(request)
         self._folder.require(self._identity)
 
@@ -168,13 +170,13 @@ class FitSession(ABC):
             f"{choice.batch_size:,} characters, under {len(choice.seeds)} seed{'s' * (len(choice.seeds) > 1)}."
         )
 
-    def _expected(self, session: Session, planned: Plan) -> Duration | None:
-        """The time that a plan takes on this machine; None if it is not known."""
+    def _expected(self, session: Session, planned: Plan, *, finetuned: float = 1.0) -> Duration | None:
+        """The time that a plan takes on this machine, with a share of its finetunings' updates; None if not known."""
         runtime, cores = session.experiment.runtime, machine().cores
         if self._costs is None:
             model, folder = self._request.model, self._folder.out
             self._costs = measure_costs(planned, session.store, runtime, cores, model.parameters, folder)
-        return self._costs and expected(planned, self._costs, session.store, runtime, cores)
+        return self._costs and expected(planned, self._costs, session.store, runtime, cores, finetuned=finetuned)
 
     def _show_plan(self, session: Session) -> Plan:
         planned = session.plan()

@@ -6,11 +6,12 @@ and saves tokens, or that is better; never one that makes the model worse on oth
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from math import ceil
+from math import ceil, floor, log10
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
@@ -25,7 +26,7 @@ from subgraft.config.loading import load
 from subgraft.data.tasks.registry import TaskName
 from subgraft.data.text.text_files import TextFiles
 from subgraft.evaluation.reporting.continuation import continuation_table, summarise_bits
-from subgraft.evaluation.reporting.numbers import fixed
+from subgraft.evaluation.reporting.numbers import duration, fixed
 from subgraft.experiments.fit.base_model import BaseModelFacts
 from subgraft.experiments.fit.choices import QUICK_SEEDS, SEEDS
 from subgraft.experiments.fit.commented_yaml import Commented, Section, to_yaml
@@ -86,7 +87,7 @@ class TextFitRequest(FitRequest):
         field: The column of the text in JSON lines and Parquet.
         only_this_text: Whether the model is for this text alone, so that its vocabulary may be replaced.
         characters: How many characters each training reads; None for a number that suits the text, or the hours.
-        hours: How long all trainings may take together, as far as two passes over the text last.
+        hours: How long the fit may take on this machine; less if two passes over the text are shorter.
     """
 
     other: tuple[Path, ...] = ()
@@ -216,20 +217,28 @@ class TextFit(FitSession):
         return session
 
     def _within_hours(self, configuration: _Configuration) -> int:
-        """How many characters each training may read, at the pace of this machine."""
+        """How many characters each training may read, so that the fit ends in time on this machine.
+
+        Raises ArgumentError with the least time if starts, dev scores and tests leave too little for the updates.
+        """
         self._folder.write_configuration(configuration.yaml())
         session = Session(load(self._folder.configuration, Experiment), self._folder.out)
-        expected = self._expected(session, session.plan())
-        if expected is None:
+        planned, characters = session.plan(), configuration.training.characters
+        without, whole = (self._expected(session, planned, finetuned=share) for share in (0.0, 1.0))
+        if without is None or whole is None:
             what = "how long an update of this model takes is not known"
             raise ArgumentError(what, where="hours", hint="Give `characters`.")
-        hours, hours_needed = self._request.hours or 0.0, expected.updates / 3600
-        read = configuration.training.characters
-        read = int(read * hours / hours_needed) if hours_needed else read
+        spent = time.monotonic() - self._started
+        hours, fixed_seconds = self._request.hours or 0.0, spent + without.seconds
+        seconds = max(1e-9, whole.seconds - without.seconds) / characters  # of a character, in all trainings
+        read = int(max(0.0, 3600 * hours - fixed_seconds) / seconds)
         if read < MIN_TRAINING_CHARACTERS:
-            needed = hours * MIN_TRAINING_CHARACTERS / max(1, read)
-            hint = f"{MIN_TRAINING_CHARACTERS:,} characters take about {needed:.2g} hours."
-            raise ArgumentError(f"each training could read {read:,} characters alone", where="hours", hint=hint)
+            least = _hours_rounded_up(1.1 * (fixed_seconds + MIN_TRAINING_CHARACTERS * seconds))
+            hint = (
+                f"Give {least:g} or more: starts, dev scores and tests take {duration(fixed_seconds)}, "
+                f"{MIN_TRAINING_CHARACTERS:,} characters {duration(MIN_TRAINING_CHARACTERS * seconds)}."
+            )
+            raise ArgumentError(f"{hours:g} hours are too few for this fit", where="hours", hint=hint)
         return read
 
     def _read_other(self) -> tuple[list[str], list[str]] | None:
@@ -277,6 +286,13 @@ class TextFit(FitSession):
         loss = lost_text(old, vocabulary, train).warning(self._request.max_lost_lines, "max_lost_lines", ArgumentError)
         if loss:
             self._say(printable(f"warning: {loss}"))
+
+
+def _hours_rounded_up(seconds: float) -> float:
+    """To two digits."""
+    hours = seconds / 3600
+    step = 10.0 ** (floor(log10(hours)) - 1)
+    return round(ceil(hours / step) * step, 6)
 
 
 def text_separator(model: BaseModelFacts, dev: Sequence[str]) -> tuple[Separator, Mapping[Separator, float]]:

@@ -149,7 +149,7 @@ def fit(
             {"source": "english", "target": "german"}.
         only_this_text: Whether a language model is for this text alone, so that its vocabulary may be replaced.
         characters: How many characters each training of a language model reads; by default what suits the text.
-        hours: In its place, how long all trainings of a language model may take together on this machine.
+        hours: In its place, how long the fit of a language model may take on this machine, evaluations included.
         quick: One seed, and half the steps and 100 test sentences, or at most 100,000 characters of text.
         labels: Whether the model is to predict the labels of texts.
         max_lost_lines: The share of the text's lines that the new vocabulary may change and the model's gives back.

@@ -81,7 +81,10 @@ def add_to(commands: Commands) -> None:
     characters = "with --text, --chat: how many characters each training reads (default: two passes, at most a million)"
     budget = fit.add_mutually_exclusive_group()
     budget.add_argument("--characters", type=whole_number(MIN_TRAINING_CHARACTERS), metavar="N", help=characters)
-    hours = "in its place: as many as all trainings read in so many hours on this machine, at most two passes"
+    hours = (
+        "in its place: as many as the fit has time for on this machine, with all evaluations and starts, at most two "
+        "passes"
+    )
     budget.add_argument("--hours", type=positive_number, metavar="H", help=hours)
     languages = "as in en-fr, for each --pairs in turn; needed if the model's files do not name them"
     fit.add_argument("--languages", type=language_pair, action="append", metavar="SOURCE-TARGET", help=languages)
