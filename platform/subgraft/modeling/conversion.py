@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors import safe_open
-from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
 from subgraft.base.security.torch_weights import rewrite_apart
@@ -19,12 +18,7 @@ from subgraft.modeling.weights import TORCH_INDEX, TORCH_WEIGHTS, torch_files
 
 @dataclass(frozen=True)
 class Conversion:
-    """The result of a conversion.
-
-    Attributes:
-        parameters: The model's number of parameters.
-        left_out: Names of tensors in the files that are not part of the model.
-    """
+    """The model's number of parameters, and the names of tensors in the files that are not part of the model."""
 
     parameters: int
     left_out: tuple[str, ...]
@@ -51,8 +45,16 @@ def convert(directory: Path, out: Path) -> Conversion:
         for name in CONFIGURATION:
             if (directory / name).is_file():
                 shutil.copyfile(directory / name, folder / name)
-        names = _tensor_names(folder)
-        model = _load(folder)
+        names = set[str]()
+        for path in folder.glob("*.safetensors"):
+            with safe_open(path, framework="pt") as stored:
+                names.update(stored.keys())
+        try:
+            family_at(folder)
+        except UserError:  # it was pretrained without a head that predicts tokens
+            model = load_body(folder)
+        else:
+            model = load_model(folder)
         save_without_tokenizers(model, out)
     for name in VOCABULARY_FILES:
         if (directory / name).is_file():
@@ -60,20 +62,3 @@ def convert(directory: Path, out: Path) -> Conversion:
             shutil.copyfile(directory / name, out / name)
     left_out = sorted(names - set(model.state_dict()))
     return Conversion(model.num_parameters(), tuple(left_out))
-
-
-def _load(directory: Path) -> PreTrainedModel:
-    """The model of a directory, or only its body if it was pretrained without a head that predicts tokens."""
-    try:
-        family_at(directory)
-    except UserError:
-        return load_body(directory)
-    return load_model(directory)
-
-
-def _tensor_names(directory: Path) -> set[str]:
-    names: set[str] = set()
-    for path in directory.glob("*.safetensors"):
-        with safe_open(path, framework="pt") as stored:
-            names.update(stored.keys())
-    return names

@@ -54,13 +54,6 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value <= MAX_SEQUENCE_LENGTH
 
 
-def _are_biases(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(entry, list) and len(entry) == 2 and _is_sequence(entry[0]) and _is_number(-1e4, 1e4, entry[1])
-        for entry in value
-    )
-
-
 # Settings that take part in every search, with what transformers can work with.
 _Rule = tuple[Callable[[Any], bool], str]
 _ID: _Rule = (_is_id, "a token id")
@@ -82,7 +75,14 @@ _VALUES: Mapping[str, _Rule] = {
         lambda value: isinstance(value, list) and all(map(_is_sequence, value)),
         "a list of lists of token ids",
     ),
-    "sequence_bias": (_are_biases, "a list of pairs of token ids and a bias"),
+    "sequence_bias": (
+        lambda value: (
+            isinstance(value, list)
+            and all(isinstance(entry, list) and len(entry) == 2 for entry in value)
+            and all(_is_sequence(ids) and _is_number(-1e4, 1e4, bias) for ids, bias in value)
+        ),
+        "a list of pairs of token ids and a bias",
+    ),
     "exponential_decay_length_penalty": (
         lambda value: (
             isinstance(value, list) and len(value) == 2 and _is_count(value[0]) and _is_number(0, 100, value[1])
@@ -152,7 +152,10 @@ def _find_invalid(settings: Mapping[str, Any], find_error: _FindError, where: st
         name = next((name for name in (*quoted, *known) if find_error({*invalid, name}) != message), None)
         if name is None:
             raise UserError(f"transformers does not accept these generation settings: {message}", where=where)
-        invalid[name] = _reason(message, name)
+        lines = message.splitlines()
+        line = next((line for line in lines if line.startswith(f"- `{name}`")), lines[0])
+        reason = next((reason for phrase, reason in _WITHOUT_EFFECT.items() if phrase in line), "")
+        invalid[name] = reason or _shorten(line.removeprefix(f"- `{name}`: ").replace("`", ""), _LONGEST_REASON)
     if invalid:
         reasons: dict[str, list[str]] = {}
         for name, reason in invalid.items():
@@ -160,14 +163,6 @@ def _find_invalid(settings: Mapping[str, Any], find_error: _FindError, where: st
         parts = [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
         say(f"{where}: generation settings left out: {'; '.join(parts)}", to=sys.stderr)
     return invalid
-
-
-def _reason(message: str, name: str) -> str:
-    """Why transformers rejects a setting, shortened."""
-    lines = [line for line in message.splitlines() if line.startswith(f"- `{name}`")]
-    line_of_setting = (lines or message.splitlines())[0]
-    explanation = next((reason for phrase, reason in _WITHOUT_EFFECT.items() if phrase in line_of_setting), "")
-    return explanation or _shorten(line_of_setting.removeprefix(f"- `{name}`: ").replace("`", ""), _LONGEST_REASON)
 
 
 def _shorten(text: str, length: int) -> str:

@@ -88,9 +88,20 @@ def convert_gguf(path: Path, out: Path) -> int:
         UserError: The file is damaged, or its architecture or vocabulary is not supported.
     """
     require_gguf()
+    import torch
+    from safetensors.torch import save_file
+
     with _as_user_error(path, out):
         file = read_gguf(path)
-        return _convert(file, _family(file), out)
+        family = _family(file)
+        config, names = _checked(file, family, out)
+        _tokenizer(file).save(out)
+        layout, weights = family.gguf, dict[str, torch.Tensor]()
+        assert layout is not None
+        for own, name in names.items():
+            weights[own] = layout.restored(own, torch.from_numpy(file.numbers(name)), config).contiguous()
+        save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
+        return sum(tensor.numel() for tensor in weights.values())
 
 
 def described_model(path: Path) -> tuple[GgufFile, Family, dict[str, Any], Tokenizer]:
@@ -119,26 +130,14 @@ def _as_user_error(path: Path, out: Path) -> Iterator[None]:
         raise UserError(what, where=str(path)) from error
 
 
-def _convert(file: GgufFile, family: Family, out: Path) -> int:
-    import torch
-    from safetensors.torch import save_file
-
-    config, names = _checked(file, family, out)
-    _tokenizer(file).save(out)
-    layout, weights = family.gguf, dict[str, torch.Tensor]()
-    assert layout is not None
-    for own, name in names.items():
-        weights[own] = layout.restored(own, torch.from_numpy(file.numbers(name)), config).contiguous()
-    save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
-    return sum(tensor.numel() for tensor in weights.values())
-
-
 def _checked(file: GgufFile, family: Family, out: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """The configuration, which is written to `out`, and the file's name of each parameter.
 
     Raises UserError if the file's tensors are not those of the configuration.
     """
     import torch
+    import transformers
+    from transformers import AutoConfig
 
     (out / "config.json").write_text(json.dumps(_config(file, family), indent=2) + "\n", encoding="utf-8")
     config, layout = read_validated_config(out), family.gguf
@@ -146,7 +145,11 @@ def _checked(file: GgufFile, family: Family, out: Path) -> tuple[dict[str, Any],
     layers = config[family.layers_key]
     if f"blk.{layers - 1}.attn_norm.weight" not in file.tensors:  # before a model of any depth is built
         raise UserError(f"the file lacks some of its {layers:,} layers")
-    names = _names(config, family)
+    with torch.device("meta"), as_user_error("transformers makes no model of its entries"):
+        settings = AutoConfig.for_model(**config)
+        model: Any = getattr(transformers, family.transformers_class)(settings)
+    name_of = gguf_names(layout.architecture, layers)
+    names = {own: (name_of(own), tuple(tensor.shape)) for own, tensor in model.named_parameters()}
     factors = {ROPE_FACTORS} if "llama3" in layout.scaled_by_tensors else set(layout.further_tensors(config))
     if unread := file.tensors.keys() - {name for name, _ in names.values()} - factors:
         raise UserError(f"the tensor {min(unread):.60}, which is not supported")
@@ -213,17 +216,3 @@ def _scaling(file: GgufFile, config: Mapping[str, Any], original: int) -> dict[s
         if expected.shape == factors.shape and np.allclose(expected, factors, rtol=1e-4):
             return {"rope_type": "llama3", **settings}
     raise UserError("its rotary positions are scaled by factors of no published Llama")
-
-
-def _names(config: Mapping[str, Any], family: Family) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """llama.cpp's name of each parameter of the model of a config.json, and the parameter's shape."""
-    import torch
-    import transformers
-    from transformers import AutoConfig
-
-    with torch.device("meta"), as_user_error("transformers makes no model of its entries"):
-        settings = AutoConfig.for_model(**config)
-        model: Any = getattr(transformers, family.transformers_class)(settings)
-    assert family.gguf is not None
-    names = gguf_names(family.gguf.architecture, config[family.layers_key])
-    return {own: (names(own), tuple(tensor.shape)) for own, tensor in model.named_parameters()}

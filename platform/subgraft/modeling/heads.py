@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel, initialization
 from transformers.initialization import no_init_weights
 from transformers.models.auto import modeling_auto
@@ -15,7 +15,7 @@ from transformers.models.auto import modeling_auto
 from subgraft.base.errors import UserError
 from subgraft.config.heads import BilstmSettings, SanSettings
 from subgraft.config.settings_base import HeadKind
-from subgraft.modeling.families import Config, Family, Head, family_named, family_of, head_in
+from subgraft.modeling.families import Config, Head, family_named, family_of, head_in
 from subgraft.modeling.families.heads import (
     CHOICE_LABEL,
     CLASS_ENDINGS,
@@ -157,7 +157,7 @@ def with_head(
     if own is not None:
         require_body_for(own, model.config.to_dict(), str(model.name_or_path))
         kind_class = with_own_head(kind_class)
-    config = _make_config(model, family, kind_class, _labels_of(kind, labels), problem_type, dropout, own)
+    config = _make_config(model, kind, kind_class, labels, problem_type, dropout, own)
     if config.pad_token_id is None:
         config.pad_token_id = padding_id
     if config.pad_token_id is None and family.sides == ("decoder",):
@@ -183,7 +183,16 @@ def _build(
     with no_init_weights():
         headed: Any = kind(config)
     headed.to(model.dtype)
-    new_parameters = _assign_weights(headed, _weights_for(headed, model, retained))
+    # The body's weights, by their names in the new class, and those outside of the body that it has too.
+    prefix = "" if headed.base_model is headed else f"{headed.base_model_prefix}."
+    weights = {f"{prefix}{name}": tensor for name, tensor in model.base_model.state_dict().items()}
+    weights |= {name: each for name, each in model.state_dict().items() if name.startswith(retained)}
+    weights = {name: weights[name] for name in headed.state_dict() if name in weights}
+    headed.load_state_dict(weights, strict=False, assign=True)  # without a copy
+    new_parameters = [parameter for name, parameter in headed.named_parameters() if name not in weights]
+    for parameter in new_parameters:
+        with torch.no_grad():
+            parameter.fill_(float("nan"))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         _initialise(headed, new_parameters)
@@ -196,23 +205,11 @@ def _build(
     return result
 
 
-def _labels_of(kind: HeadKind, labels: Sequence[str] | int) -> tuple[str, ...] | None:
-    """The labels for the configuration; None for transformers' default."""
-    if kind == "span":
-        return None
-    if kind == "choice":
-        return (CHOICE_LABEL,)
-    named = numbered_labels(labels) if isinstance(labels, int) else tuple(labels)
-    if not named or len(set(named)) < len(named):
-        raise UserError("a head needs at least one label, and labels must be distinct")
-    return named
-
-
 def _make_config(
     model: PreTrainedModel,
-    family: Family,
+    kind: HeadKind,
     kind_class: type[PreTrainedModel],
-    labels: tuple[str, ...] | None,
+    labels: Sequence[str] | int,
     problem_type: str | None,
     dropout: float | None,
     own: SanSettings | BilstmSettings | None,
@@ -222,35 +219,16 @@ def _make_config(
         entries.pop(derived, None)
     entries |= {OWN_HEAD: own.model_dump(mode="json")} if own else {}
     config = type(model.config).from_dict(entries)
-    if labels is not None:
-        config.id2label = dict(enumerate(labels))
-        config.label2id = {label: number for number, label in enumerate(labels)}
-    for name in family.head_dropout_keys if dropout is not None else ():
+    if kind != "span":  # whose labels are transformers' default
+        named = numbered_labels(labels) if isinstance(labels, int) else tuple(labels)
+        named = (CHOICE_LABEL,) if kind == "choice" else named
+        if not named or len(set(named)) < len(named):
+            raise UserError("a head needs at least one label, and labels must be distinct")
+        config.id2label = dict(enumerate(named))
+        config.label2id = {label: number for number, label in enumerate(named)}
+    for name in family_of(model).head_dropout_keys if dropout is not None else ():
         setattr(config, name, dropout)
     return config
-
-
-def _weights_for(headed: PreTrainedModel, model: PreTrainedModel, retained: tuple[str, ...]) -> dict[str, Tensor]:
-    """The model's weights that the new class has too, by their names there."""
-    body, prefix = model.base_model.state_dict(), _prefix(headed)
-    weights = {f"{prefix}{name}": tensor for name, tensor in body.items()}
-    weights |= {name: each for name, each in model.state_dict().items() if name.startswith(retained)}
-    return {name: weights[name] for name in headed.state_dict() if name in weights}
-
-
-def _prefix(model: PreTrainedModel) -> str:
-    """The prefix of the names of the body's weights; empty if the body's modules are the model's own."""
-    return "" if model.base_model is model else f"{model.base_model_prefix}."
-
-
-def _assign_weights(headed: PreTrainedModel, weights: Mapping[str, Tensor]) -> list[nn.Parameter]:
-    """Assign weights to the model, without a copy. Returns the parameters that have no weights yet."""
-    headed.load_state_dict(weights, strict=False, assign=True)
-    missing = [parameter for name, parameter in headed.named_parameters() if name not in weights]
-    for parameter in missing:
-        with torch.no_grad():
-            parameter.fill_(float("nan"))
-    return missing
 
 
 @torch.no_grad()

@@ -51,10 +51,18 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None, *, next_sent
     config = family.completed(read_config(directory), names)
     if next_sentence and family.next_sentence_class and any(NEXT_SENTENCE in name for name in names):
         config = {**config, "architectures": [family.next_sentence_class]}
-    loaded, missing = _load_weights(_class_of(config, family, directory), config, family, directory, dtype)
+    try:
+        head = head_in(config)
+        kind = family.class_of(config) if head is None else class_with_head(config, head.kind)
+    except UserError as error:
+        raise UserError(error.what, where=str(directory), hint=error.hint) from error
+    loaded, missing = _load_weights(kind, config, family, directory, dtype)
     if missing:
-        what = f"{len(missing)} weights are missing, among them {missing[0]}"
-        raise UserError(what, where=str(directory), hint=_architecture_hint(type(loaded), config))
+        what, needed = f"{len(missing)} weights are missing, among them {missing[0]}", type(loaded).__name__
+        named = config.get("architectures")
+        other = named[0] if isinstance(named, list) and named and named[0] != needed else None
+        hint = f"config.json says that it is a {other!r:.60}, and a {needed} is needed." if other else ""
+        raise UserError(what, where=str(directory), hint=hint)
     family.post_init(loaded)
     return loaded
 
@@ -88,7 +96,11 @@ def _load_weights(
 
     config: completed by the family.
     """
-    settings = _load_config(kind, {**config}, directory)
+    try:
+        with _suppress_output():
+            settings: PreTrainedConfig = kind.config_class.from_dict(deepcopy({**config}))
+    except Exception as error:  # transformers raises errors of any type
+        raise UserError(f"config.json cannot be used: {error}", where=str(directory)) from error
     entries = settings.to_dict()
     require_plausible(directory, count_parameters(entries).total + family.computed_numbers(entries))
     with _suppress_output(), weights_alone(directory, config) as weights:
@@ -102,7 +114,7 @@ def _load_weights(
                 ignore_mismatched_sizes=True,  # raised below, with the sizes
                 output_loading_info=True,
             )
-        except Exception as error:  # transformers raises errors of any type
+        except Exception as error:
             message = str(error).replace(str(weights), str(directory)) or type(error).__name__
             raise UserError(f"the weights cannot be loaded: {message}", where=str(directory)) from error
     loaded.name_or_path = loaded.config.name_or_path = str(directory)
@@ -110,15 +122,6 @@ def _load_weights(
     assert isinstance(loaded, PreTrainedModel)
     _require_finite(loaded, directory)
     return loaded, sorted(name for name in information["missing_keys"] if not name.startswith(family.absent_weights))
-
-
-def _class_of(config: Mapping[str, Any], family: Family, directory: Path) -> type[PreTrainedModel]:
-    """The class of the head that config.json names, or the family's class, which predicts tokens."""
-    try:
-        head = head_in(config)
-        return family.class_of(config) if head is None else class_with_head(config, head.kind)
-    except UserError as error:
-        raise UserError(error.what, where=str(directory), hint=error.hint) from error
 
 
 def _require_sizes(mismatched: Iterable[Any], config: Mapping[str, Any], body: str, directory: Path) -> None:
@@ -152,23 +155,6 @@ def _require_finite(model: PreTrainedModel, directory: Path) -> None:
             raise UserError(f"the weights cannot be used: {name} has NaN or infinity", where=str(directory), hint=hint)
 
 
-def _architecture_hint(kind: type[PreTrainedModel], config: Mapping[str, Any]) -> str:
-    """A hint if config.json says that the model is of another class, so that weights are missing."""
-    named = config.get("architectures")
-    other = named[0] if isinstance(named, list) and named and named[0] != kind.__name__ else None
-    return f"config.json says that it is a {other!r:.60}, and a {kind.__name__} is needed." if other else ""
-
-
-def _load_config(kind: Any, config: dict[str, Any], directory: Path) -> PreTrainedConfig:
-    """transformers' configuration from a validated config.json. Raises UserError if transformers rejects it."""
-    try:
-        with _suppress_output():
-            loaded: PreTrainedConfig = kind.config_class.from_dict(deepcopy(config))
-    except Exception as error:
-        raise UserError(f"config.json cannot be used: {error}", where=str(directory)) from error
-    return loaded
-
-
 def save_model(model: PreTrainedModel, tokenizers: Mapping[SideName, Tokenizer], directory: Path) -> None:
     """Write configuration, weights and tokenizers, which `load_model` and `load_tokenizers` read.
 
@@ -180,38 +166,22 @@ def save_model(model: PreTrainedModel, tokenizers: Mapping[SideName, Tokenizer],
 
 def save_without_tokenizers(model: PreTrainedModel, directory: Path) -> None:
     """Write configuration, generation settings and weights; invalid settings are omitted and reported."""
-    with _suppress_output(), _skip_unwrapping(), _savable_settings(model):
-        model.save_pretrained(directory)
+    own: Any = getattr(model, "generation_config", None)
+    unwrap, saves_generation = modeling_utils.unwrap_model, own is not None and model.can_generate()
+    with _suppress_output():
+        try:
+            if saves_generation:  # a model in training needs its own again
+                model.generation_config = savable(own)
+            # Models are never wrapped here. To ask accelerate would import DeepSpeed, which takes a second of CPU time
+            # in every worker and prints to standard output.
+            modeling_utils.unwrap_model = lambda model, recursive=False: model
+            model.save_pretrained(directory)
+        finally:
+            modeling_utils.unwrap_model = unwrap
+            if saves_generation:
+                model.generation_config = own
     for weights in directory.glob("*.safetensors"):
         weights.chmod(0o644)  # safetensors leaves files that only their owner can read
-
-
-@contextmanager
-def _savable_settings(model: PreTrainedModel) -> Iterator[None]:
-    """Temporarily replace the model's generation settings by savable ones: a model in training still needs its own."""
-    own = getattr(model, "generation_config", None)
-    if own is None or not model.can_generate():
-        yield
-        return
-    model.generation_config = savable(own)
-    try:
-        yield
-    finally:
-        model.generation_config = own
-
-
-@contextmanager
-def _skip_unwrapping() -> Iterator[None]:
-    """Let transformers save models without asking accelerate to unwrap them, because they are never wrapped here.
-
-    Asking would import DeepSpeed, which takes a second of CPU time in every worker and prints to standard output.
-    """
-    unwrap = modeling_utils.unwrap_model
-    modeling_utils.unwrap_model = lambda model, recursive=False: model
-    try:
-        yield
-    finally:
-        modeling_utils.unwrap_model = unwrap
 
 
 @contextmanager

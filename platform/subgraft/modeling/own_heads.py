@@ -117,7 +117,17 @@ class _WithOwnHead:
                 delattr(model, name)
         if getattr(model.base_model, "pooler", None) is not None:
             model.base_model.pooler = None
-        model.own_head = _make_head(config, of_tokens=kind_of_class(type(self).__name__) == "tokens")
+        entries = config.to_dict()
+        settings, labels, width = own_head_in(entries), model.config.num_labels, model.config.hidden_size
+        dropout_keys = (*family_of(entries).head_dropout_keys, "hidden_dropout_prob", "dropout")
+        rates = (getattr(config, name, None) for name in dropout_keys)
+        dropout = next((float(rate) for rate in rates if rate is not None), 0.0)
+        if isinstance(settings, BilstmSettings):
+            of_tokens = kind_of_class(type(self).__name__) == "tokens"
+            model.own_head = Bilstm(settings, width, labels, dropout, of_tokens)
+        else:
+            assert settings is not None
+            model.own_head = San(settings, width, labels, dropout)
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, segments: Tensor | None = None, **inputs: Tensor
@@ -148,17 +158,6 @@ class _WithOwnHead:
             module.reset_parameters()
         elif module is not model:  # whose class may draw the head that is no longer there
             super()._init_weights(module)  # type: ignore[misc]
-
-
-def _make_head(config: Any, of_tokens: bool) -> nn.Module:
-    settings, labels = own_head_in(config.to_dict()), config.num_labels
-    dropout_keys = (*family_of(config.to_dict()).head_dropout_keys, "hidden_dropout_prob", "dropout")
-    rates = (getattr(config, name, None) for name in dropout_keys)
-    dropout = next((float(rate) for rate in rates if rate is not None), 0.0)
-    if isinstance(settings, BilstmSettings):
-        return Bilstm(settings, config.hidden_size, labels, dropout, of_tokens)
-    assert settings is not None
-    return San(settings, config.hidden_size, labels, dropout)
 
 
 # The classes that were created, by the name of transformers' class.

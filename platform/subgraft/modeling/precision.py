@@ -169,17 +169,15 @@ class _Layer(nn.Module):
     def forward(self, states: Tensor, fused: bool) -> Tensor:
         """[sentences, tokens, width] → a loss."""
         for _ in range(2):  # the code for a shape is compiled once for all layers of a side
-            states = self._forward_layer(states, fused)
+            parts = self.attended(states).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+            attention = functional.scaled_dot_product_attention if fused else _attention
+            attended = attention(*parts.unbind(0)).transpose(1, 2).flatten(2)
+            states = functional.layer_norm(states + self.mixed(attended), states.shape[-1:])
+            inner = functional.gelu(self.inner(states))
+            states = functional.layer_norm(states + self.outer(inner), states.shape[-1:])
         logits: Tensor = self.rows(states).flatten(0, 1).float()
         labels = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
         return functional.cross_entropy(logits, labels)
-
-    def _forward_layer(self, states: Tensor, fused: bool) -> Tensor:
-        parts = self.attended(states).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        attention = functional.scaled_dot_product_attention if fused else _attention
-        attended = attention(*parts.unbind(0)).transpose(1, 2).flatten(2)
-        states = functional.layer_norm(states + self.mixed(attended), states.shape[-1:])
-        return functional.layer_norm(states + self.outer(functional.gelu(self.inner(states))), states.shape[-1:])
 
 
 def _attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:

@@ -174,12 +174,9 @@ def languages_of(
     determined = known and not any(UNDETERMINED in (pair.source, pair.target) for pair in known)
     if not determined or any(tokenizer.languages for tokenizer in tokenizers):
         return requested
-    if any(_are_equal(requested, pair) for pair in known):
-        return requested
+    for pair in known:
+        if is_same_language(requested.source, pair.source) and is_same_language(requested.target, pair.target):
+            return requested
     names = ", ".join(pair.name for pair in known)
     hint = f"It has no language codes, so it is of use for {names} alone: leave `languages` out."
     raise ArgumentError(f"the model is for {names}, not for {requested.name}", where="languages", hint=hint)
-
-
-def _are_equal(one: Languages, other: Languages) -> bool:
-    return is_same_language(one.source, other.source) and is_same_language(one.target, other.target)

@@ -130,7 +130,7 @@ def require_complete(files: Iterable[Path]) -> None:
 
 def require_plausible(directory: Path, numbers: int) -> None:
     """Raises UserError if the files have so few of the configuration's `numbers` that most weights would be random."""
-    stored = sum(map(_count_parameters, weight_files(directory)))
+    stored = sum(math.prod(shape) for path in weight_files(directory) for shape in _shapes(path).values())
     if numbers > _LARGEST_SHARE_MISSING * stored + _ALWAYS_ALLOWED:
         what = f"config.json describes {numbers:,} parameters and positions, the weights hold {stored:,}"
         raise UserError(f"the weights cannot be loaded: {what}", where=str(directory))
@@ -160,11 +160,6 @@ def weights_alone(directory: Path, config: Mapping[str, Any]) -> Iterator[Path]:
         yield folder
 
 
-def _count_parameters(path: Path) -> int:
-    """The number of parameters in a file."""
-    return sum(map(math.prod, _shapes(path).values()))
-
-
 def _shapes(path: Path) -> dict[str, Sequence[int]]:
     """The shape of each tensor in a file, from its header, whose sizes and offsets safetensors validates."""
     try:
@@ -181,21 +176,17 @@ def other_form(path: Path, called: str = "") -> UserError | None:
     """
     where = called or str(path)
     if (path / ADAPTER).is_file():
-        return _adapter(read_object(path / ADAPTER), where)
+        config = read_object(path / ADAPTER)
+        kind, base = str(config.get("peft_type") or "")[:40], config.get("base_model_name_or_path")
+        what = f"a PEFT adapter ({kind})" if kind else "a PEFT adapter"
+        hint = "Only LoRA adapters can be merged (`subgraft convert`). Give the directory of a whole model."
+        if kind.upper() == "LORA":
+            what = "a LoRA adapter"
+            hint = f"`subgraft convert {where} --base MODEL --out DIR` merges it into its model: give the result."
+        of_base = f" of {base[:100]}" if isinstance(base, str) and base else ""
+        return UserError(f"this is {what}{of_base}, not a whole model", where=where, hint=hint)
     for form in _FORMS:
         matches = [path] if path.is_file() and path.match(form.pattern) else sorted(path.glob(form.pattern))
         if matches:
             return UserError(f"this is {form.what} ({matches[0].name})", where=where, hint=form.hint)
     return None
-
-
-def _adapter(config: dict[str, Any], where: str) -> UserError:
-    kind, base = str(config.get("peft_type") or "")[:40], config.get("base_model_name_or_path")
-    base_suffix = f" of {base[:100]}" if isinstance(base, str) and base else ""
-    if kind.upper() == "LORA":
-        kind_of_adapter = "a LoRA adapter"
-        hint = f"`subgraft convert {where} --base MODEL --out DIR` merges it into its model: give the result."
-    else:
-        kind_of_adapter = f"a PEFT adapter ({kind})" if kind else "a PEFT adapter"
-        hint = "Only LoRA adapters can be merged (`subgraft convert`). Give the directory of a whole model."
-    return UserError(f"this is {kind_of_adapter}{base_suffix}, not a whole model", where=where, hint=hint)

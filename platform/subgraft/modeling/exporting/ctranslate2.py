@@ -10,21 +10,25 @@ from __future__ import annotations
 
 import tempfile
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.exporting.ctranslate2_encoder import export_encoder
-from subgraft.modeling.families import family_of
+from subgraft.modeling.families import Family, family_of
+from subgraft.modeling.families.heads import kind_of_class
 from subgraft.modeling.heads import head_of, require_head_of_transformers
 from subgraft.modeling.hub import require_model
 from subgraft.modeling.inference.ctranslate2_directory import SETTINGS, ExportedModel, ExportSettings
+from subgraft.modeling.inference.ctranslate2_encoder import HEAD, load_exported_head
 from subgraft.modeling.inference.ctranslate2_search import (
     ExportedContinuer,
     ExportedTranslator,
@@ -105,51 +109,56 @@ def require_ctranslate2() -> None:
         raise UserError("CTranslate2 is not installed", hint="pip install 'subgraft[ctranslate2]'") from error
 
 
-def _settings(model: PreTrainedModel, quantization: str, languages: Languages | None) -> ExportSettings:
-    generation: Any = model.generation_config
-    penalties = {name: getattr(generation, name, None) for name in ("repetition_penalty", "no_repeat_ngram_size")}
-    search = {name: float(value) for name, value in penalties.items() if value}
-    if generation.length_penalty is not None:
-        search["length_penalty"] = float(generation.length_penalty)
-    return ExportSettings(model=_stored_config(model), languages=languages, quantization=quantization, search=search)
-
-
 def _stored_config(model: PreTrainedModel) -> dict[str, Any]:
     """The model's configuration without the path that it was loaded from, which may be a temporary folder."""
     return {name: value for name, value in model.config.to_dict().items() if name != "_name_or_path"}
 
 
-def _with_start(exported: ExportedModel, model: PreTrainedModel) -> ExportedModel:
-    """Add the start (unless it depends on the language), the suppressed sequences and the additional end tokens."""
-    names, generation = exported.vocabularies()["decoder"], model.generation_config
-    suppressed: list[list[int]] = getattr(generation, "bad_words_ids", None) or []
-    start = exported.sequence_format().start
-    fixed = None if start in exported.decoder.languages.values() else names[start]
-    changed = {
-        "suppressed": [[names[token] for token in sequence] for sequence in suppressed],
-        "start": fixed,
-        "further_ends": list(end_tokens(model, exported.decoder)[1:]),
-    }
-    settings = exported.settings.model_copy(update=changed)
-    return ExportedModel(exported.directory, settings, exported.encoder, exported.decoder)
-
-
 def prepare_export(bundle: Bundle, out: Path, quantization: str, languages: Languages | None) -> ExportedModel:
     """The description of an export, whose files are not written yet. Raises UserError as `export_ctranslate2` does."""
-    settings = _settings(bundle.model, quantization, languages)
-    return _with_start(ExportedModel(out, settings, bundle.encoder, bundle.decoder), bundle.model)
+    model, generation = bundle.model, cast(Any, bundle.model.generation_config)
+    penalties = {name: getattr(generation, name, None) for name in ("repetition_penalty", "no_repeat_ngram_size")}
+    search = {name: float(value) for name, value in penalties.items() if value}
+    if generation.length_penalty is not None:
+        search["length_penalty"] = float(generation.length_penalty)
+    settings = ExportSettings(
+        model=_stored_config(model), languages=languages, quantization=quantization, search=search
+    )
+    exported = ExportedModel(out, settings, bundle.encoder, bundle.decoder)
+    names, start = exported.vocabularies()["decoder"], exported.sequence_format().start
+    suppressed: list[list[int]] = getattr(generation, "bad_words_ids", None) or []
+    decoding = {
+        "suppressed": [[names[token] for token in sequence] for sequence in suppressed],
+        # A start that depends on the language is not recorded.
+        "start": None if start in bundle.decoder.languages.values() else names[start],
+        "further_ends": list(end_tokens(model, bundle.decoder)[1:]),
+    }
+    return replace(exported, settings=settings.model_copy(update=decoding))
 
 
 def write_exported(exported: ExportedModel, bundle: Bundle) -> None:
-    """Write all files except the tokenizers' to the exported model's empty directory.
+    """Write all files except the tokenizers' to the exported model's empty directory: CTranslate2's, and subgraft.json.
 
     A float32 model is unchanged; the weights of others are consumed. Raises UserError as `export_ctranslate2` does.
     """
     family, model = family_of(bundle.model), bundle.model
     known = family.runs_in_ctranslate2(model.config.to_dict())
-    _write(
-        exported, family.ctranslate2_specification(_sharing_weights(model) if known else model)
-    )  # raises if not known
+    specification = family.ctranslate2_specification(_sharing_weights(model) if known else model)  # raises if not known
+    names, special = exported.vocabularies(), exported.decoder.special
+    if "encoder" in names:
+        specification.register_source_vocabulary(list(names["encoder"]))
+        specification.register_target_vocabulary(list(names["decoder"]))
+        specification.config.decoder_start_token = exported.settings.start
+    else:
+        specification.register_vocabulary(list(names["decoder"]))
+    end = special["eos"]
+    specification.config.eos_token = names["decoder"][end]
+    specification.config.bos_token = names["decoder"][special.get("bos", special.get("pad", end))]
+    specification.config.unk_token = names["decoder"][special.get("unk", end)]
+    specification.validate()
+    specification.optimize(quantization=exported.settings.quantization)
+    specification.save(str(exported.directory))
+    (exported.directory / SETTINGS).write_text(exported.settings.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
 
 def _sharing_weights(model: PreTrainedModel) -> PreTrainedModel:
@@ -169,25 +178,6 @@ def _sharing_weights(model: PreTrainedModel) -> PreTrainedModel:
     return copy
 
 
-def _write(exported: ExportedModel, specification: Any) -> None:
-    """Write model.bin, CTranslate2's config.json and vocabularies, and subgraft.json."""
-    names, special = exported.vocabularies(), exported.decoder.special
-    if "encoder" in names:
-        specification.register_source_vocabulary(list(names["encoder"]))
-        specification.register_target_vocabulary(list(names["decoder"]))
-        specification.config.decoder_start_token = exported.settings.start
-    else:
-        specification.register_vocabulary(list(names["decoder"]))
-    end = special["eos"]
-    specification.config.eos_token = names["decoder"][end]
-    specification.config.bos_token = names["decoder"][special.get("bos", special.get("pad", end))]
-    specification.config.unk_token = names["decoder"][special.get("unk", end)]
-    specification.validate()
-    specification.optimize(quantization=exported.settings.quantization)
-    specification.save(str(exported.directory))
-    (exported.directory / SETTINGS).write_text(exported.settings.model_dump_json(indent=1) + "\n", encoding="utf-8")
-
-
 class _Sample:
     """Sequences of random tokens on which both engines are compared. They are the same for every call."""
 
@@ -200,10 +190,8 @@ class _Sample:
             indices = torch.randint(len(tokens), (_SEQUENCES, _LENGTH), generator=random).tolist()
             return [[tokens[index] for index in row] for row in indices]
 
-        sources, targets = (
-            sample(exported.encoder.ordinary_ids.tolist()),
-            sample(exported.decoder.ordinary_ids.tolist()),
-        )
+        sources = sample(exported.encoder.ordinary_ids.tolist())
+        targets = sample(exported.decoder.ordinary_ids.tolist())
         target_beginning = [] if form.target_beginning is None else [form.target_beginning]
         self.sources = [[*form.source_beginning, *tokens, *form.source_ending] for tokens in sources]
         self.targets = [[form.start, *target_beginning, *tokens] for tokens in targets]
@@ -308,3 +296,65 @@ def _load_fast(bundle: Bundle, languages: Languages | None, check: bool) -> tupl
     except UserError as error:
         raise UserError(error.what, where=error.where, hint=error.hint or USE_TRANSFORMERS) from error
     return exported, running
+
+
+def export_encoder(bundle: Bundle, exported: ExportedModel) -> Tensor:
+    """Write all files except the tokenizers' to the exported model's empty directory. Consumes the model.
+
+    Returns:
+        The absolute differences between the head's outputs for random tokens and the model's [n].
+
+    Raises:
+        UserError: CTranslate2 does not support the encoder.
+    """
+    model, directory = bundle.model, exported.directory
+    random = torch.Generator().manual_seed(0)
+    ordinary = torch.tensor(bundle.encoder.ordinary_ids.tolist())
+    ids = ordinary[torch.randint(len(ordinary), (_SEQUENCES, _LENGTH), generator=random)]
+    mask = torch.ones_like(ids)
+    mask[_SEQUENCES // 2 :, _LENGTH // 2 :] = 0  # the second half of the rows is shorter
+    inputs = {"input_ids": torch.where(mask.bool(), ids, bundle.padding[0]), "attention_mask": mask}
+    expected = _outputs(model, inputs)
+    prefix = f"{model.base_model_prefix}."
+    head = {name: each.contiguous() for name, each in model.state_dict().items() if not name.startswith(prefix)}
+    save_file(head, directory / HEAD)
+    specification = _specification(model)
+    names = next(iter(exported.vocabularies().values()))  # an encoder has one vocabulary
+    specification.register_vocabulary(list(names))
+    specification.config.unk_token = names[bundle.encoder.special.get("unk", 0)]
+    specification.config.layer_norm_epsilon = getattr(model.config, "layer_norm_eps", 1e-12)
+    specification.validate()
+    specification.optimize(quantization=exported.settings.quantization)
+    specification.save(str(directory))
+    (directory / SETTINGS).write_text(exported.settings.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    return (_outputs(load_exported_head(exported).model, inputs) - expected).abs().flatten()
+
+
+def _specification(model: PreTrainedModel) -> Any:
+    """CTranslate2's specification of the body. Raises UserError if CTranslate2 does not support it."""
+    from ctranslate2.converters import transformers as loaders
+
+    family: Family = family_of(model)
+    body: Any = model.base_model
+    if family.ctranslate2_encoder is None or body is model:
+        hint = "`subgraft export --to transformers` writes what transformers loads."
+        raise UserError(f"CTranslate2 has no encoder for a {family.model_type} model with a head", hint=hint)
+    if getattr(body, "pooler", body) is None:
+        # BERT's loader expects a pooler; heads of this kind do not read its output.
+        width = family.width(model.config.to_dict())
+        body.pooler = SimpleNamespace(dense=nn.Linear(width, width))
+    model.config.position_embedding_type = getattr(model.config, "position_embedding_type", "absolute")
+    try:
+        return getattr(loaders, family.ctranslate2_encoder)().get_model_spec(body)
+    except (NotImplementedError, KeyError, AssertionError) as error:
+        raise UserError(f"CTranslate2 cannot run this {family.model_type} model: {error}") from error
+
+
+@torch.inference_mode()
+def _outputs(model: PreTrainedModel, inputs: dict[str, Tensor]) -> Tensor:
+    """The head's outputs of each row, or of its tokens that are not padding."""
+    kind = kind_of_class(type(model).__name__)
+    outputs = model(**({name: each[:, None] for name, each in inputs.items()} if kind == "choice" else inputs))
+    spans = kind == "span"
+    logits: Tensor = torch.stack([outputs.start_logits, outputs.end_logits], dim=-1) if spans else outputs.logits
+    return logits[inputs["attention_mask"].bool()] if kind in ("span", "tokens") else logits

@@ -111,7 +111,10 @@ def export_gguf(model: Path | str, out: Path, weights: str = "f16", template: Pa
     lost = {"limits": limits, "lost_flags": vocabulary.lost_flags}
     record = {"weights": weights, "splitting": vocabulary.splitting, **lost, "comparison": compared}
     (out / RECORD).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    (out / MODELFILE).write_text(_modelfile(bundle), encoding="utf-8")
+    stops = [json.dumps(bundle.decoder.pieces[i], ensure_ascii=False) for i in end_tokens(bundle.model, bundle.decoder)]
+    # Ollama reads the template of conversations in the file.
+    modelfile = "".join([f"FROM ./{FILE}\n", *(f"PARAMETER stop {piece}\n" for piece in stops)])
+    (out / MODELFILE).write_text(modelfile, encoding="utf-8")
     return GgufExport(comparison, limits)
 
 
@@ -166,7 +169,9 @@ def write_gguf(
     tensors = {**own, **family.gguf.further_tensors(config)}
     types = {name: _type_of(name, tensor, weights) for name, tensor in tensors.items()}
     for name, tensor in tensors.items():
-        writer.add_tensor_info(name, tensor.shape, np.dtype(np.float32), _bytes(tensor, types[name]), types[name])
+        block, size = gguf.GGML_QUANT_SIZES[types[name]]
+        number_of_bytes = tensor.numel() // int(block) * int(size)
+        writer.add_tensor_info(name, tensor.shape, np.dtype(np.float32), number_of_bytes, types[name])
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_ti_data_to_file()
@@ -224,13 +229,6 @@ def _type_of(name: str, tensor: Tensor, weights: str) -> Any:
     return wanted if tensor.shape[-1] % block == 0 else types.F16
 
 
-def _bytes(tensor: Tensor, kind: Any) -> int:
-    import gguf
-
-    block, size = gguf.GGML_QUANT_SIZES[kind]
-    return tensor.numel() // int(block) * int(size)
-
-
 def _add(writer: Any, key: str, value: Any) -> None:
     """Add an entry of the type of its value."""
     if isinstance(value, bool):
@@ -243,13 +241,6 @@ def _add(writer: Any, key: str, value: Any) -> None:
         writer.add_string(key, value)
     else:
         writer.add_array(key, value)
-
-
-def _modelfile(bundle: Bundle) -> str:
-    """Ollama's description of the model: the file, and where outputs end. Ollama reads the template in the file."""
-    ends = [bundle.decoder.pieces[i] for i in end_tokens(bundle.model, bundle.decoder)]
-    quoted = [json.dumps(piece, ensure_ascii=False) for piece in ends]
-    return "".join([f"FROM ./{FILE}\n", *(f"PARAMETER stop {piece}\n" for piece in quoted)])
 
 
 def compare(file: Path, bundle: Bundle, weights: str, where: str, *, composed: bool = False) -> Comparison:
@@ -296,9 +287,16 @@ def compare_probabilities(running: LlamaCpp, bundle: Bundle, weights: str, where
 
 @torch.inference_mode()
 def deviations(running: LlamaCpp, bundle: Bundle) -> Tensor:
-    """Of log-probabilities of the most probable next tokens of some prompts of random tokens."""
-    draw = _Draw(bundle)
-    return torch.cat([_differences(bundle, running, draw()) for _ in range(_PROMPTS)])
+    """Of log-probabilities of llama.cpp's most probable next tokens of some prompts of random tokens."""
+    draw, differences = _Draw(bundle), list[Tensor]()
+    for _ in range(_PROMPTS):
+        ids = draw()
+        prompt = [bundle.sequence_format(None).start, *ids]
+        theirs = running.log_probabilities(prompt, _COMPARED, written=ids[0])
+        logits = bundle.model(torch.tensor([prompt], device=bundle.model.device), use_cache=False).logits
+        ours = logits[0, -1].float().cpu().log_softmax(-1)
+        differences.append((ours[list(theirs)] - torch.tensor(list(theirs.values()))).abs())
+    return torch.cat(differences)
 
 
 class _Draw:
@@ -310,13 +308,3 @@ class _Draw:
     def __call__(self) -> list[int]:
         drawn = torch.randint(len(self._ordinary), (_LENGTH,), generator=self._random).numpy()
         return [int(i) for i in self._ordinary[drawn]]
-
-
-def _differences(bundle: Bundle, running: LlamaCpp, ids: list[int]) -> Tensor:
-    """Of the log-probabilities of llama.cpp's most probable next tokens."""
-    prompt = [bundle.sequence_format(None).start, *ids]
-    theirs = running.log_probabilities(prompt, _COMPARED, written=ids[0])
-    asked = torch.tensor([prompt], device=bundle.model.device)
-    logits = bundle.model(asked, use_cache=False).logits[0, -1].float().cpu()
-    difference: Tensor = logits.log_softmax(-1)[list(theirs)] - torch.tensor(list(theirs.values()))
-    return difference.abs()

@@ -213,10 +213,17 @@ class LlamaCppContinuer:
     ) -> list[str]:
         """The continuation of each prompt."""
         ids, outputs, ends = self._prompts.ids(prompts), [""] * len(prompts), self._model.ends
+        # In bytes; the length of a question does not limit its answer.
+        limits = [
+            output_limit(prompt, self._prompts.ratio)
+            if self._prompts.chat is None and isinstance(prompt, str)
+            else float("inf")
+            for prompt in prompts
+        ]
         self.cut, self.tokens, self.seconds = 0, 0, 0.0
         for batch in batches(range(len(prompts)), ids, batch_size, progress):
             started = time.perf_counter()
-            rows = self._written([ids[i] for i in batch], [self._limit(prompts[i]) for i in batch])
+            rows = self._written([ids[i] for i in batch], [limits[i] for i in batch])
             self.seconds += time.perf_counter() - started
             for i, row in zip(batch, rows, strict=True):
                 outputs[i] = self._prompts.output(ids[i], row, ends)
@@ -224,11 +231,6 @@ class LlamaCppContinuer:
                 self.cut += not ended
                 self.tokens += len(row) - ended
         return outputs
-
-    def _limit(self, prompt: Turn) -> float:
-        """In bytes; the length of a question does not limit its answer."""
-        is_plain = self._prompts.chat is None and isinstance(prompt, str)
-        return output_limit(prompt, self._prompts.ratio) if is_plain else float("inf")  # type: ignore[arg-type]
 
     def _written(self, prompts: Sequence[Sequence[int]], limits: Sequence[float]) -> list[list[int]]:
         """The ids of each output, up to its end token or to the limit in bytes, as `LengthLimit` applies it."""

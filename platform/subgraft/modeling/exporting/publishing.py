@@ -37,7 +37,6 @@ _TAGS = {
     "AutoModelForQuestionAnswering": "question-answering",
     "AutoModelForMultipleChoice": "multiple-choice",
 }
-_WRITE = ("AutoModelForSeq2SeqLM", "AutoModelForCausalLM")
 
 
 @dataclass(frozen=True)
@@ -65,13 +64,18 @@ def model_card(publication: Publication, loading: Loading) -> str:
     """README.md: metadata, the body of the registered model's card, and the code that loads it in transformers."""
     from huggingface_hub import ModelCard, ModelCardData
 
-    languages = publication.languages
+    languages, task = publication.languages, publication.tags.get("task")
+    tag = _TAGS[loading.model_class]
+    if task is not None:
+        tag = next((facts.hub_tag for name, facts in TASKS.items() if name == task), tag)
+    elif loading.model_class == "AutoModelForSeq2SeqLM" and languages and languages.source != languages.target:
+        tag = "translation"
     data = ModelCardData(
         language=list(dict.fromkeys((languages.source, languages.target))) if languages else None,
         license=publication.licence or UNKNOWN_LICENCE,
         library_name="transformers",
         base_model=publication.base_model or publication.tags.get(BASE_MODEL),
-        pipeline_tag=_pipeline_tag(publication, loading),
+        pipeline_tag=tag,
         tags=["subgraft"],
         model_name=publication.name.rpartition("/")[2],
         eval_results=list(_results(publication.tags)) or None,
@@ -79,14 +83,6 @@ def model_card(publication: Publication, loading: Loading) -> str:
     text = ModelCard(publication.card).text.strip() if publication.card else f"# {data.model_name}"
     body = text.replace(RECORD_NOTE, "").rstrip()
     return f"---\n{data.to_yaml()}\n---\n\n{body}\n\n{_use(publication.name, loading)}"
-
-
-def _pipeline_tag(publication: Publication, loading: Loading) -> str:
-    task, languages = publication.tags.get("task"), publication.languages
-    if task is not None:
-        return next((facts.hub_tag for name, facts in TASKS.items() if name == task), _TAGS[loading.model_class])
-    translates = loading.model_class == "AutoModelForSeq2SeqLM" and languages and languages.source != languages.target
-    return "translation" if translates else _TAGS[loading.model_class]
 
 
 def _results(tags: Mapping[str, str]) -> Iterator[EvalResult]:
@@ -120,7 +116,7 @@ def _use(name: str, loading: Loading) -> str:
         f'tokenizer = AutoTokenizer.from_pretrained("{name}"{codes[loading.tokenizer_code]})',
         f'model = {loading.model_class}.from_pretrained("{name}"{codes[loading.model_code]})',
     ]
-    if loading.model_class in _WRITE:
+    if loading.model_class in ("AutoModelForSeq2SeqLM", "AutoModelForCausalLM"):
         lines += [
             f'inputs = tokenizer("{text}", return_tensors="pt", return_token_type_ids=False)',
             "print(tokenizer.decode(model.generate(**inputs)[0], skip_special_tokens=True))",

@@ -86,10 +86,8 @@ def export_transformers(model: Path | str, out: Path, languages: Languages | Non
     bundle, loading = write_tokenizers(bundle, out, languages)
     save_without_tokenizers(bundle.model, out)
     config = json.loads((out / "config.json").read_text(encoding="utf-8"))
-    if is_headed(bundle.model):
-        _require_same_pairs(bundle, bundle.input_layout(languages), out)
-    elif "encoder" not in bundle.tokenizers and family_of(bundle.model).generates:
-        _require_same_texts(bundle, bundle.sequence_format(None), out)
+    if is_headed(bundle.model) or ("encoder" not in bundle.tokenizers and family_of(bundle.model).generates):
+        _require_same_ids(bundle, languages, out)
     return loading._replace(model_code="auto_map" in config)
 
 
@@ -113,8 +111,7 @@ def write_tokenizers(
     bundle = renumbered(bundle)
     form = bundle.sequence_format(languages)
     _set_generation(bundle, form)
-    code, prompt = _save_tokenizers(bundle, form, out, languages, own_texts)
-    return bundle, Loading(_auto_class(bundle), model_code=False, tokenizer_code=code, prompt=prompt)
+    return bundle, _save_tokenizers(bundle, form, out, languages, own_texts)
 
 
 def _auto_class(bundle: Bundle) -> str:
@@ -151,7 +148,8 @@ class _Texts:
                 break
         else:
             post_processor = self._template(tokenizer)
-            if trimming := _steps_without_tokens(own):
+            steps = own.get("processors", [own]) if own else []
+            if trimming := [step for step in steps if step["type"] == "ByteLevel"]:  # which add no tokens
                 post_processor = {"type": "Sequence", "processors": [*trimming, post_processor]}
         changed = {**tokenizer.specification, "post_processor": post_processor}
         backend: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(json.dumps(changed, ensure_ascii=False))
@@ -207,19 +205,29 @@ def _processed(post_processor: Any) -> tuple[tokenizers.Encoding, tokenizers.Enc
     return backend.encode("a"), backend.encode("a", "b")
 
 
-def _steps_without_tokens(post_processor: Any) -> list[Any]:
-    """The steps of a post-processor that add no tokens."""
-    steps = post_processor.get("processors", [post_processor]) if post_processor else []
-    return [step for step in steps if step["type"] == "ByteLevel"]
+def _require_same_ids(bundle: Bundle, languages: Languages | None, out: Path) -> None:
+    """Raises UserError if AutoTokenizer encodes a text, or a pair for a classifying head, differently.
 
-
-def _require_same_pairs(bundle: Bundle, layout: InputLayout, out: Path) -> None:
-    """Raises UserError if AutoTokenizer encodes a text or a pair differently for a model with a classifying head."""
+    For some model types it always uses one class: a Qwen2's text is segmented as by Qwen's own tokenizer, whatever
+    tokenizer_config.json says.
+    """
     hf_tokenizer: Any = AutoTokenizer.from_pretrained(out, local_files_only=True, trust_remote_code=False)
-    texts = bundle.encoder.encode_batch(_SAMPLES)
-    first = [hf_tokenizer(text)["input_ids"] for text in _SAMPLES] == [layout.single(ids).ids for ids in texts]
-    if not first or hf_tokenizer(*_SAMPLES[:2])["input_ids"] != layout.pair(texts[0], texts[1]).ids:
-        raise _segmentation_error(bundle, hf_tokenizer)
+    ids = [hf_tokenizer(text)["input_ids"] for text in _SAMPLES]
+    if is_headed(bundle.model):
+        layout, texts = bundle.input_layout(languages), bundle.encoder.encode_batch(_SAMPLES)
+        same = ids == [layout.single(text).ids for text in texts]
+        same = same and hf_tokenizer(*_SAMPLES[:2])["input_ids"] == layout.pair(texts[0], texts[1]).ids
+    else:
+        start = bundle.sequence_format(None).start
+        same = ids == [[start, *text] for text in bundle.decoder.encode_batch(_SAMPLES)]
+    if not same:
+        model_type, tokenizer_class = bundle.model.config.model_type, type(hf_tokenizer).__name__
+        raise UserError(
+            f"AutoTokenizer reads every {model_type} vocabulary as {tokenizer_class}, which segments text differently",
+            where=str(bundle.model.name_or_path),
+            hint="Extend the model's own vocabulary (`subgraft vocab extend`), or learn one with `--kind "
+            "byte-level-bpe --like MODEL`. `subgraft generate` writes with the model as it is.",
+        )
 
 
 def _set_generation(bundle: Bundle, form: SequenceFormat) -> None:
@@ -240,39 +248,10 @@ def _set_generation(bundle: Bundle, form: SequenceFormat) -> None:
         settings.forced_bos_token_id = form.target_beginning
 
 
-def _require_same_texts(bundle: Bundle, form: SequenceFormat, out: Path) -> None:
-    """Raises UserError if AutoTokenizer encodes texts differently for a decoder-only model.
-
-    For some model types it always uses one class: a Qwen2's text is segmented as by Qwen's own tokenizer, whatever
-    tokenizer_config.json says.
-    """
-    hf_tokenizer: Any = AutoTokenizer.from_pretrained(out, local_files_only=True, trust_remote_code=False)
-    expected = [[form.start, *ids] for ids in bundle.decoder.encode_batch(_SAMPLES)]
-    if [hf_tokenizer(text)["input_ids"] for text in _SAMPLES] == expected:
-        return
-    raise _segmentation_error(bundle, hf_tokenizer)
-
-
-def _segmentation_error(bundle: Bundle, hf_tokenizer: Any) -> UserError:
-    model_type, tokenizer_class = bundle.model.config.model_type, type(hf_tokenizer).__name__
-    return UserError(
-        f"AutoTokenizer reads every {model_type} vocabulary as {tokenizer_class}, which segments text differently",
-        where=str(bundle.model.name_or_path),
-        hint="Extend the model's own vocabulary (`subgraft vocab extend`), or learn one with `--kind byte-level-bpe "
-        "--like MODEL`. `subgraft generate` writes with the model as it is.",
-    )
-
-
-class _Written(NamedTuple):
-    """Written tokenizers: whether they need a class that transformers lacks, and `Loading.prompt`."""
-
-    code: bool
-    prompt: str = ""
-
-
 def _save_tokenizers(
     bundle: Bundle, form: SequenceFormat, out: Path, languages: Languages | None, own_texts: bool
-) -> _Written:
+) -> Loading:
+    loading = Loading(_auto_class(bundle), model_code=False, tokenizer_code=False)
     family, config = family_of(bundle.model), bundle.model.config.to_dict()
     separator, longest = () if family.generates else family.separator(form.source_ending), bundle.max_positions
     layout = InputLayout(form.source_beginning, separator, form.source_ending, family.has_segments(config), longest)
@@ -287,15 +266,15 @@ def _save_tokenizers(
                 to=sys.stderr,
             )
         _write(_Texts(layout, own=own_texts).added_by(bundle.decoder), bundle.decoder, out, settings)
-        return _Written(code=False)
+        return loading
     codes = {"source_lang": languages.source, "target_lang": languages.target} if languages else {}
     native = {**bundle.encoder.settings, **settings, **codes}
     if family.save_published_tokenizers(bundle.encoder, bundle.decoder, out, native):
-        return _Written(code=False, prompt=" ".join(bundle.encoder.pieces[token] for token in form.source_beginning))
+        return loading._replace(prompt=" ".join(bundle.encoder.pieces[token] for token in form.source_beginning))
     source = _Texts(layout).added_by(bundle.encoder)
     if bundle.encoder.fingerprint == bundle.decoder.fingerprint:
         _write(source, bundle.encoder, out, settings)
-        return _Written(code=False)
+        return loading
     beginning = () if form.target_beginning is None else (form.target_beginning,)
     target_layout = InputLayout(beginning, form.target_ending, form.target_ending, False, longest)
     target = _Texts(target_layout).added_by(bundle.decoder)
@@ -305,7 +284,7 @@ def _save_tokenizers(
     named = {"tokenizer_class": two_vocabularies.TwoVocabularyTokenizer.__name__}
     named["auto_map"] = {"AutoTokenizer": [f"{code.stem}.{named['tokenizer_class']}", None]}  # type: ignore[assignment]
     _write(source, bundle.encoder, out, settings | named)
-    return _Written(code=True)
+    return loading._replace(tokenizer_code=True)
 
 
 def _settings(bundle: Bundle, layout: InputLayout) -> dict[str, Any]:
@@ -339,27 +318,23 @@ def renumbered(bundle: Bundle) -> Bundle:
     rows = {name: len(side(model, name).input.weight) for name in orders}
     if all(list(order) == list(range(rows[name])) for name, order in orders.items()):
         return bundle
-    model_in_order = _with_orders(model, orders)
+    shared = shares_table(model)
+    tables: dict[SideName, Tables] = {}
+    for name, order in orders.items():
+        old, new_order = side(model, name), torch.tensor(order)
+        untied = old.output is not None and not old.tied
+        tables[name] = Tables(
+            input=tables["encoder"].input if shared and tables else old.input.weight.detach()[new_order],
+            output=old.output.weight.detach()[new_order] if untied and old.output is not None else None,
+            bias=None if old.bias is None else old.bias.detach().flatten()[new_order],
+            padding_id=None if old.padding_id is None else order.index(old.padding_id),
+        )
+    model_in_order = replace_tables(model, tables)
     _renumber_settings(model_in_order.config, orders["decoder"])
     _renumber_settings(model_in_order.generation_config, orders["decoder"])
     encoder = _in_order(bundle.encoder, orders["encoder"])
     is_shared = bundle.encoder.fingerprint == bundle.decoder.fingerprint
     return Bundle(model_in_order, encoder, encoder if is_shared else _in_order(bundle.decoder, orders["decoder"]))
-
-
-def _with_orders(model: PreTrainedModel, orders: Mapping[SideName, Sequence[int]]) -> PreTrainedModel:
-    shared = shares_table(model)
-    tables: dict[SideName, Tables] = {}
-    for name, order in orders.items():
-        old, rows = side(model, name), torch.tensor(order)
-        untied = old.output is not None and not old.tied
-        tables[name] = Tables(
-            input=tables["encoder"].input if shared and tables else old.input.weight.detach()[rows],
-            output=old.output.weight.detach()[rows] if untied and old.output is not None else None,
-            bias=None if old.bias is None else old.bias.detach().flatten()[rows],
-            padding_id=None if old.padding_id is None else order.index(old.padding_id),
-        )
-    return replace_tables(model, tables)
 
 
 def _in_order(tokenizer: Tokenizer, order: Sequence[int]) -> Tokenizer:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 # The number of positions that are computed at a time, which bounds the additional memory.
 _POSITIONS_AT_ONCE = 4096
-_SEPARATE_ONLY = ("decoder_vocab_size", "encoder_pad_token_id")
 
 
 class BartLike(Family):
@@ -45,7 +44,9 @@ class BartLike(Family):
 
     def without_second_side(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """config.json of a model with shared embeddings, without the entries for separate ones."""
-        return {name: value for name, value in config.items() if name not in _SEPARATE_ONLY}
+        return {
+            name: value for name, value in config.items() if name not in ("decoder_vocab_size", "encoder_pad_token_id")
+        }
 
     def layers(self, config: Config, side: SideName) -> int:
         return int(config[f"{side}_layers"])
@@ -143,7 +144,12 @@ class BartLike(Family):
             )
         tables_of_sides = [self.input_table(model, name).weight for name in self.sides]
         shared = tables_of_sides[0] is tables_of_sides[1] and encoder.input is decoder.input
-        kind, config = self._rebuild_config(model.config, _config_entries(model.config, encoder, decoder), shared)
+        sizes = {"vocab_size": len(encoder.input), "decoder_vocab_size": len(decoder.input)}
+        ids = {"pad_token_id": decoder.padding_id, "encoder_pad_token_id": encoder.padding_id}
+        settings = {**model.config.to_dict(), **sizes, **ids}
+        for derived in ("model_type", "architectures", "auto_map"):
+            settings.pop(derived, None)
+        kind, config = self._rebuild_config(model.config, settings, shared)
         rebuilt_model = rebuild(model, kind, config, encoder, decoder, shared and self.shared_module)
         self.post_init(rebuilt_model)
         return rebuilt_model
@@ -186,19 +192,6 @@ class OneTable(BartLike):
         if not shared:
             raise separate_tables_error(self.model_type)
         return self.model_class(), type(config)(**self.without_second_side(settings))
-
-
-def _config_entries(config: PreTrainedConfig, encoder: Tables, decoder: Tables) -> dict[str, Any]:
-    settings = {
-        **config.to_dict(),
-        "vocab_size": len(encoder.input),
-        "decoder_vocab_size": len(decoder.input),
-        "pad_token_id": decoder.padding_id,
-        "encoder_pad_token_id": encoder.padding_id,
-    }
-    for derived in ("model_type", "architectures", "auto_map"):
-        settings.pop(derived, None)
-    return settings
 
 
 def shape(settings: TwoStackSettings) -> dict[str, Any]:

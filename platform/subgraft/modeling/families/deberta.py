@@ -51,7 +51,9 @@ class DebertaV2(EncoderOnly):
         rows += config[self.positions_key] if config.get("position_biased_input", True) else 0
         total = rows * width + norm + layers * layer(width, inner)
         if config.get("relative_attention"):
-            own = 0 if config.get("share_att_key") else len({"c2p", "p2c"} & _position_attentions(config))
+            kinds = config.get("pos_att_type") or []  # in older files a text
+            kinds = {kind.strip() for kind in (kinds.lower().split("|") if isinstance(kinds, str) else kinds)}
+            own = 0 if config.get("share_att_key") else len({"c2p", "p2c"} & kinds)
             total += self._relative_rows(config) * width + layers * own * parameter_counts.linear(width, width)
         total += norm if "layer_norm" in str(config.get("norm_rel_ebd", "none")).lower() else 0
         kernel = config.get("conv_kernel_size", 0)
@@ -105,9 +107,3 @@ class DebertaV2(EncoderOnly):
 
 def _newer_head(model: PreTrainedModel) -> Any:
     return model.get_submodule("lm_predictions.lm_head")
-
-
-def _position_attentions(config: Config) -> set[str]:
-    """The kinds of attention that depend on positions: in config.json a list, or in older files a text."""
-    kinds = config.get("pos_att_type") or []
-    return {each.strip() for each in (kinds.lower().split("|") if isinstance(kinds, str) else kinds)}

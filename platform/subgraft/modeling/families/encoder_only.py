@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from subgraft.config.settings_base import SideName
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-# Entries of config.json that make a stack see only earlier tokens, attend to a source, or use a cache.
-_OF_ATTENTION = ("is_decoder", "add_cross_attention", "use_cache")
 # The model type of transformers' EncoderDecoderModel, here always of two encoders of one family.
 BERT2BERT = "encoder-decoder"
 
@@ -213,9 +211,13 @@ class EncoderOnly(Family):
         import torch
         import transformers
 
-        ids = _token_ids(tokenizer)
+        if missing := [role for role in ("pad", "bos", "eos") if role not in tokenizer.special]:
+            raise UserError(f"the vocabulary of this BERT has no special token for: {', '.join(missing)}")
+        ids = {f"{role}_token_id": tokenizer.special[role] for role in ("pad", "bos", "eos")}
+        ids["decoder_start_token_id"] = ids["bos_token_id"]  # [CLS], the beginning of a sentence in pretraining
         sizes = {**model.config.to_dict(), "pad_token_id": ids["pad_token_id"]}
-        for derived in ("model_type", "architectures", *_OF_ATTENTION, "_name_or_path"):
+        masks = ("is_decoder", "add_cross_attention", "use_cache")  # which tokens a stack sees, and how
+        for derived in ("model_type", "architectures", *masks, "_name_or_path"):
             sizes.pop(derived, None)
         stack_class, decoder_class = (getattr(transformers, name) for name in self._require_decoder())
         config_class: Any = type(model.config)
@@ -239,17 +241,3 @@ class EncoderOnly(Family):
         assembled.generation_config.max_length = getattr(encoder_config, self.positions_key)
         assembled.eval()
         return assembled
-
-
-def _token_ids(tokenizer: Tokenizer) -> dict[str, int]:
-    """Token ids of generation: decoding starts with [CLS], the beginning of a sequence in pretraining."""
-    missing = [role for role in ("pad", "bos", "eos") if role not in tokenizer.special]
-    if missing:
-        raise UserError(f"the vocabulary of this BERT has no special token for: {', '.join(missing)}")
-    begin, end = tokenizer.special["bos"], tokenizer.special["eos"]
-    return {
-        "pad_token_id": tokenizer.special["pad"],
-        "bos_token_id": begin,
-        "eos_token_id": end,
-        "decoder_start_token_id": begin,
-    }

@@ -328,7 +328,8 @@ class Gemma2Layout(GemmaLayout):
     largest: ClassVar[int] = 46
 
     def settings(self, config: Config) -> Settings:
-        expected = ["full_attention" if (i + 1) % self.period == 0 else "sliding_attention" for i in _layers(config)]
+        layers = range(1, config["num_hidden_layers"] + 1)
+        expected = ["full_attention" if layer % self.period == 0 else "sliding_attention" for layer in layers]
         if list(config.get("layer_types") or expected) != expected:
             raise lacks(self.architecture, f"layers with windows but in periods of {self.period}")
         settings = super().settings(config)
@@ -412,10 +413,6 @@ class Gpt2Layout(GgufLayout):
 
     def config(self, settings: Mapping[str, Any], tensors: Collection[str]) -> Settings:
         return {**super().config(settings, tensors), "n_inner": settings["feed_forward_length"]}
-
-
-def _layers(config: Config) -> range:
-    return range(config["num_hidden_layers"])
 
 
 def _head_size(config: Config) -> int:

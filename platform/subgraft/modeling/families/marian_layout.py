@@ -7,7 +7,7 @@ decoder do not share their embeddings, target_vocab.json numbers the target's pi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,13 @@ def load(directory: Path) -> dict[SideName, Tokenizer]:
     }
 
 
+def _load_side(model: Path, numbering: Path) -> Tokenizer:
+    """Special tokens are the three roles, and the codes of target languages such as >>fra<<."""
+    ids = read_numbering(numbering, _ROLES.values())
+    special = [piece for piece in ids if piece in _ROLES.values() or (piece.startswith(">>") and piece.endswith("<<"))]
+    return tokenizer_with_ids(model, ids, special, _ROLES)
+
+
 def orders(encoder: Tokenizer, decoder: Tokenizer) -> dict[SideName, list[int]]:
     """A token order, as current ids, in which transformers and CTranslate2 can read both sides.
 
@@ -47,7 +54,9 @@ def orders(encoder: Tokenizer, decoder: Tokenizer) -> dict[SideName, list[int]]:
     not last, so that the converter refuses them.
     """
     if encoder.pieces == decoder.pieces:
-        order = _with_padding_last(decoder)
+        padding = decoder.special.get("pad")
+        others = [token for token in range(len(decoder)) if token != padding]
+        order = others if padding is None else [*others, padding]
         return {"encoder": order, "decoder": order}
     common = _common_roles(encoder, decoder)
     same = all(encoder.special[role] == decoder.special[role] for role in common)
@@ -55,7 +64,11 @@ def orders(encoder: Tokenizer, decoder: Tokenizer) -> dict[SideName, list[int]]:
     both: dict[SideName, Tokenizer] = {"encoder": encoder, "decoder": decoder}
     if same and not last:
         return {side: list(range(len(tokenizer))) for side, tokenizer in both.items()}
-    return {side: _beginning_with(tokenizer, common) for side, tokenizer in both.items()}
+    orders: dict[SideName, list[int]] = {}
+    for side, tokenizer in both.items():
+        first = dict.fromkeys(tokenizer.special[role] for role in common)
+        orders[side] = [*first, *(token for token in range(len(tokenizer)) if token not in first)]
+    return orders
 
 
 def save(encoder: Tokenizer, decoder: Tokenizer, directory: Path, settings: Mapping[str, Any]) -> bool:
@@ -69,7 +82,13 @@ def save(encoder: Tokenizer, decoder: Tokenizer, directory: Path, settings: Mapp
     if None in models.values():
         if encoder.fingerprint == decoder.fingerprint:
             return False
-        raise _not_native([side for side, model in models.items() if model is None])
+        others = " and ".join(side for side, model in models.items() if model is None)
+        raise UserError(
+            f"transformers reads the two vocabularies of a Marian from SentencePiece models alone, and the {others} "
+            "vocabulary cannot be written as one",
+            hint="Learn it of kind unigram or bpe, like this model. `subgraft generate` and `export --to ctranslate2` "
+            "take this model as it is.",
+        )
     for side, model in models.items():
         (directory / f"{side}.spm").write_bytes(model or b"")
     separate = encoder.pieces != decoder.pieces
@@ -79,8 +98,11 @@ def save(encoder: Tokenizer, decoder: Tokenizer, directory: Path, settings: Mapp
     roles = {f"{role}_token": encoder.pieces[encoder.special[role]] for role in _common_roles(encoder, decoder)}
     plain = {"clean_up_tokenization_spaces": False, **settings}
     own: dict[str, Any] = {"tokenizer_class": "MarianTokenizer", "separate_vocabs": separate}
-    if symbols := _written_symbols(encoder):
-        own["added_tokens_decoder"] = symbols
+    # The user-defined symbols that no SentencePiece model has, by id, with their flags.
+    native = normalised_symbols(encoder)
+    for token in encoder.specification["added_tokens"]:
+        if token["id"] in encoder.symbols and token["id"] not in native:
+            own.setdefault("added_tokens_decoder", {})[str(token.pop("id"))] = token
     _write_json(directory / "tokenizer_config.json", {**plain, **own, **roles})
     return True
 
@@ -95,41 +117,12 @@ def _spelling(tokenizer: Tokenizer, role: str) -> str | None:
     return tokenizer.pieces[tokenizer.special[role]] if role in tokenizer.special else None
 
 
-def _with_padding_last(tokenizer: Tokenizer) -> list[int]:
-    padding = tokenizer.special.get("pad")
-    others = [token for token in range(len(tokenizer)) if token != padding]
-    return others if padding is None else [*others, padding]
-
-
-def _beginning_with(tokenizer: Tokenizer, roles: Iterable[str]) -> list[int]:
-    first = dict.fromkeys(tokenizer.special[role] for role in roles)
-    return [*first, *(token for token in range(len(tokenizer)) if token not in first)]
-
-
 def _sentencepiece_model(tokenizer: Tokenizer) -> bytes | None:
     """The SentencePiece model of a side; None if it has none, or if its special tokens are not Marian's."""
     if any(_spelling(tokenizer, role) != _ROLES[f"{role}_token"] for role in _NEEDED):
         return None
     own = None if tokenizer.symbols else tokenizer.sentencepiece_model
     return own or as_sentencepiece(tokenizer)
-
-
-def _written_symbols(tokenizer: Tokenizer) -> dict[str, dict[str, Any]]:
-    """The user-defined symbols that no SentencePiece model has, by id, with their flags."""
-    in_model = normalised_symbols(tokenizer)
-    added = tokenizer.specification["added_tokens"]
-    others = [token for token in added if token["id"] in tokenizer.symbols and token["id"] not in in_model]
-    return {str(token.pop("id")): token for token in others}
-
-
-def _not_native(sides: Sequence[str]) -> UserError:
-    named = " and ".join(sides)
-    return UserError(
-        f"transformers reads the two vocabularies of a Marian from SentencePiece models alone, and the {named} "
-        "vocabulary cannot be written as one",
-        hint="Learn it of kind unigram or bpe, like this model. `subgraft generate` and `export --to ctranslate2` "
-        "take this model as it is.",
-    )
 
 
 def _numbering(tokenizer: Tokenizer) -> dict[str, int]:
@@ -139,13 +132,3 @@ def _numbering(tokenizer: Tokenizer) -> dict[str, int]:
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-
-
-def _load_side(model: Path, numbering: Path) -> Tokenizer:
-    ids = read_numbering(numbering, _ROLES.values())
-    return tokenizer_with_ids(model, ids, filter(_is_special, ids), _ROLES)
-
-
-def _is_special(piece: str) -> bool:
-    """Whether a piece is one of the three roles or a target-language code such as >>fra<<."""
-    return piece in _ROLES.values() or (piece.startswith(">>") and piece.endswith("<<"))

@@ -35,7 +35,15 @@ def tokenizer_with_ids(
     try:
         with as_user_error("not in a form that is known"):
             specification = json.loads(convert(read_bytes(model)).to_str())
-            specification["model"] = _with_ids(specification["model"], ids)
+            model_with_ids: dict[str, Any] = specification["model"]
+            if model_with_ids["type"] == "Unigram":
+                scores, ordered = dict(model_with_ids["vocab"]), sorted(ids, key=lambda piece: ids[piece])
+                vocabulary = [(piece, scores.get(piece, _FOREIGN_SCORE * len(piece))) for piece in ordered]
+                model_with_ids |= {"vocab": vocabulary, "unk_id": ids["<unk>"]}
+            else:  # pieces that the numbering lacks are left out
+                pairs = model_with_ids["merges"]
+                merges = [(left, right) for left, right in pairs if {left, right, left + right} <= ids.keys()]
+                model_with_ids |= {"vocab": dict(ids), "merges": merges, "unk_token": "<unk>"}
             # Control pieces, such as <s>, which do not occur in segmented text, and user-defined symbols, which do.
             added = {token["content"]: token for token in specification["added_tokens"] if token["content"] in ids}
             added |= {piece: _added_token(piece) for piece in special}
@@ -84,14 +92,3 @@ def _added_token(piece: str) -> dict[str, Any]:
         "normalized": False,
         "special": True,
     }
-
-
-def _with_ids(model: dict[str, Any], ids: Mapping[str, int]) -> dict[str, Any]:
-    """The segmentation model with the published ids, without pieces that the numbering lacks."""
-    if model["type"] == "Unigram":
-        scores = dict(model["vocab"])
-        ordered = sorted(ids, key=lambda piece: ids[piece])
-        vocabulary = [(piece, scores.get(piece, _FOREIGN_SCORE * len(piece))) for piece in ordered]
-        return {**model, "vocab": vocabulary, "unk_id": ids["<unk>"]}
-    merges = [(left, right) for left, right in model["merges"] if {left, right, left + right} <= ids.keys()]
-    return {**model, "vocab": dict(ids), "merges": merges, "unk_token": "<unk>"}

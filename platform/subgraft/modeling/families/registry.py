@@ -128,32 +128,26 @@ def is_known(config: Config) -> bool:
     return True
 
 
+@cache
 def family_named(model_type: str) -> Family:
-    """The family of a model type or of a configuration's `model.family`, which may be of another package.
+    """The family of a model type or of a configuration's `model.family`.
+
+    An installed package may offer one by an entry point of `subgraft.families`.
 
     Raises:
         UserError: The family is not supported, or a package offers something else under its name.
     """
     if model_type in FAMILIES:
         return FAMILIES[model_type]
-    family = _load_plugin_family(model_type)
-    if family is None:
-        raise UserError(
-            f"models of the family {model_type!r:.60} are not supported",
-            hint=f"Supported families: {', '.join(sorted(FAMILIES))}. {ITS_VOCABULARY}",
-        )
-    return family
-
-
-@cache
-def _load_plugin_family(model_type: str) -> Family | None:
-    """The family that an installed package offers for this model type, by an entry point of `subgraft.families`."""
     from subgraft.config.plugins import FAMILIES as GROUP
     from subgraft.config.plugins import offered
 
     plugin = offered(GROUP).get(model_type)
     if plugin is None:
-        return None
+        raise UserError(
+            f"models of the family {model_type!r:.60} are not supported",
+            hint=f"Supported families: {', '.join(sorted(FAMILIES))}. {ITS_VOCABULARY}",
+        )
     kind = plugin.load()
     if not (isinstance(kind, type) and issubclass(kind, Family) and getattr(kind, "model_type", None) == model_type):
         what = f"{plugin.package} offers no subclass of Family with this model_type: {plugin.entry.value}"

@@ -83,17 +83,13 @@ class Completion:
         if stop is not None:
             text, self.finish = text[:stop], "stop"
         elif self.finish is None:
-            text = text[: len(text) - _unstable_length(text, self.stops)]
+            # The next token may change the end of the text: half a character, or the start of a stop.
+            incomplete = len(text) - len(text.rstrip("\ufffd"))
+            starts = (size for stop in self.stops for size in range(1, len(stop)) if text.endswith(stop[:size]))
+            text = text[: len(text) - max(incomplete, max(starts, default=0))]
         added, self.text = text[len(self.text) :], text
         if added and self.on_text is not None:
             self.on_text(added)
-
-
-def _unstable_length(text: str, stops: Sequence[str]) -> int:
-    """The number of final characters that the next token may change: half a character, or the start of a stop."""
-    incomplete = len(text) - len(text.rstrip("\ufffd"))
-    starts = (size for stop in stops for size in range(1, len(stop)) if text.endswith(stop[:size]))
-    return max(incomplete, max(starts, default=0))
 
 
 class Completer(Protocol):

@@ -118,10 +118,12 @@ class ExportedSearch:
             return list(self._search_batch(sequences, texts))
         longest = int(max(output_limit(text, self._ratio) for text in texts) / _BYTES_PER_TOKEN) + 1
         hypotheses = self._hypotheses(sequences, texts, longest, num_hypotheses=self._beam)
-        return [
-            beam[0] if all(self._ends_within_limit(tokens, text) for tokens in beam) else None
-            for beam, text in zip(hypotheses, texts, strict=True)
-        ]
+        outputs: list[list[int] | None] = []
+        for beam, text in zip(hypotheses, texts, strict=True):
+            ended = all(self._exported.has_ended(tokens) for tokens in beam)
+            within = all(len(self._truncate(tokens, text)) == len(tokens) for tokens in beam)
+            outputs.append(beam[0] if ended and within else None)
+        return outputs
 
     def _hypotheses(
         self, sequences: Sequence[Sequence[int]], texts: Sequence[str], max_tokens: int | None, **options: Any
@@ -129,15 +131,10 @@ class ExportedSearch:
         """The ids of each sequence's hypotheses, best first."""
         raise NotImplementedError
 
-    def _ends_within_limit(self, tokens: list[int], text: str) -> bool:
-        return self._exported.has_ended(tokens) and len(self._truncate(tokens, text)) == len(tokens)
-
     def _truncate(self, tokens: list[int], text: str) -> list[int]:
         """The output up to the limit."""
-        return tokens[
-            : allowed_length([*self._counted_prefix, *tokens], self._lengths, text, self._ratio)
-            - len(self._counted_prefix)
-        ]
+        prefix = self._counted_prefix
+        return tokens[: allowed_length([*prefix, *tokens], self._lengths, text, self._ratio) - len(prefix)]
 
 
 class ExportedTranslator(ExportedSearch):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -151,8 +150,15 @@ def end_tokens(model: Any, tokenizer: Tokenizer) -> tuple[int, ...]:
 
 def generate_ids(model: nn.Module, **arguments: Any) -> Tensor:
     """The output ids of transformers' `generate`. arguments: they override the model's generation settings."""
-    with _applied_settings(model):
-        ids: Tensor = model.generate(**arguments)  # type: ignore[operator]
+    generator: Any = model
+    own = generator.generation_config
+    generator.generation_config = GenerationConfig()
+    for name in APPLIED_SETTINGS:
+        setattr(generator.generation_config, name, getattr(own, name, None))
+    try:
+        ids: Tensor = generator.generate(**arguments)
+    finally:
+        generator.generation_config = own
     return ids
 
 
@@ -164,18 +170,6 @@ def count_unfinished(written: Tensor, ends: Sequence[int]) -> int:
 def count_tokens(written: Tensor, ends: Sequence[int]) -> int:
     """The number of tokens of outputs [B, T] before the first of these."""
     return int((torch.isin(written, torch.tensor(ends, device=written.device)).cumsum(1) == 0).sum())
-
-
-@contextmanager
-def _applied_settings(model: Any) -> Iterator[None]:
-    own = model.generation_config
-    model.generation_config = GenerationConfig()
-    for name in APPLIED_SETTINGS:
-        setattr(model.generation_config, name, getattr(own, name, None))
-    try:
-        yield
-    finally:
-        model.generation_config = own
 
 
 def piece_bytes(tokenizer: Tokenizer) -> Tensor:

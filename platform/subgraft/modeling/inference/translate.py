@@ -71,12 +71,16 @@ class Translator(BatchSearch):
         self._source = source
         self._target = target
         self._sequence_format = sequence_format
-        self._search = _search(beam)
+        # transformers warns about early_stopping in greedy search.
+        self._search = (
+            {"do_sample": True, "num_beams": 1, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
+            if beam is None
+            else {"do_sample": False, "num_beams": beam, "early_stopping": beam > 1}
+        )
         self._ratio = max_length_ratio
         self._max_positions = max_positions
-        self._allowed = (
-            None if tokens is None else RestrictToTokens([*tokens, *self._ends, *_forced_tokens(sequence_format)])
-        )
+        beginning = [] if sequence_format.target_beginning is None else [sequence_format.target_beginning]
+        self._allowed = None if tokens is None else RestrictToTokens([*tokens, *self._ends, *beginning])
 
     def __call__(
         self, texts: Sequence[str], batch_size: int = DEFAULT_BATCH_SIZE, progress: Progress | None = None
@@ -143,19 +147,6 @@ class Translator(BatchSearch):
             stopping_criteria=StoppingCriteriaList([LengthLimit(self._lengths, texts, self._ratio)]),
         )
         return generated[:, 1:]
-
-
-def _search(beam: int | None) -> dict[str, Any]:
-    """The arguments of `generate`."""
-    if beam is None:
-        return {"do_sample": True, "num_beams": 1, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
-    # transformers warns about early_stopping in greedy search.
-    return {"do_sample": False, "num_beams": beam, "early_stopping": beam > 1}
-
-
-def _forced_tokens(sequence_format: SequenceFormat) -> list[int]:
-    """The token that every output begins with, if any."""
-    return [] if sequence_format.target_beginning is None else [sequence_format.target_beginning]
 
 
 class RestrictToTokens(LogitsProcessor):

@@ -83,16 +83,15 @@ class BlockTranslator(Translator):
         return [[*form.source_beginning, *body, *form.source_ending] for body in bodies], non_blank
 
     def _text(self, tokens: list[int]) -> str:
-        return "\n".join(super(BlockTranslator, self)._text(each) for each in self._split(self._body(tokens)))
-
-    def _split(self, body: Sequence[int]) -> list[list[int]]:
-        """The sentences of an output; a separator after the last one is optional."""
-        size, sentences, begin = len(self._separator), list[list[int]](), 0
+        """The sentences of an output, a line each; a separator after the last one is optional."""
+        body, size, sentences, begin = self._body(tokens), len(self._separator), list[tuple[int, ...]](), 0
         for position in range(len(body) - size + 1):
-            if position >= begin and tuple(body[position : position + size]) == self._separator:
-                sentences.append(list(body[begin:position]))
+            if position >= begin and body[position : position + size] == self._separator:
+                sentences.append(body[begin:position])
                 begin = position + size
-        return [*sentences, list(body[begin:])] if begin < len(body) else sentences
+        if begin < len(body):
+            sentences.append(body[begin:])
+        return "\n".join(super(BlockTranslator, self)._text(list(each)) for each in sentences)
 
 
 def sentences_of(text: str) -> list[str]:
