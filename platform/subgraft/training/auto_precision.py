@@ -73,23 +73,18 @@ def _warn_if_slow(model: PreTrainedModel, context: Context) -> None:
     device = torch.device("cpu")
     measured = _measure(LayerShape.of(model), device, context)
     factor = measured.seconds["bf16"] / measured.seconds["fp32"]
-    if factor > 1 / MAX_TIME_RATIO and _is_first_report(measured, context):
-        context.warn(
-            f"precision: bf16 takes {factor:.1f} times as long as fp32 on this processor ({measured.device}); "
-            "with precision: auto the faster one is used"
-        )
-
-
-def _is_first_report(measured: MeasuredPrecision, context: Context) -> bool:
-    """Whether this measurement was not reported yet."""
-    if context.measured is None:
-        return True
-    key = hashlib.sha256(json.dumps(asdict(measured), sort_keys=True).encode()).hexdigest()[:16]
-    try:
-        (context.measured / f"slow-{key}").touch(exist_ok=False)
-    except FileExistsError:
-        return False
-    return True
+    if factor <= 1 / MAX_TIME_RATIO:
+        return
+    if context.measured is not None:
+        key = hashlib.sha256(json.dumps(asdict(measured), sort_keys=True).encode()).hexdigest()[:16]
+        try:
+            (context.measured / f"slow-{key}").touch(exist_ok=False)
+        except FileExistsError:  # this measurement was reported
+            return
+    context.warn(
+        f"precision: bf16 takes {factor:.1f} times as long as fp32 on this processor ({measured.device}); "
+        "with precision: auto the faster one is used"
+    )
 
 
 def _resolve(model: PreTrainedModel, device: torch.device, context: Context) -> MeasuredPrecision:

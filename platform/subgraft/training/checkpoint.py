@@ -36,6 +36,8 @@ TENSORS = "tensors.safetensors"
 STATE = "state.json"
 DISK_FULL_HINT = "Make room and run the same command again: it carries on from the last good checkpoint."
 _UNFINISHED_PREFIX = ".writing-"
+# The number of checkpoints that a training retains.
+_RETAINED = 2
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,8 @@ class Checkpoints:
     Methods that write raise OperationalError if they fail, for example on a full disk.
     """
 
-    def __init__(self, directory: Path, warn: Callable[[str], None] = print, keep: int = 2) -> None:
+    def __init__(self, directory: Path, warn: Callable[[str], None] = print) -> None:
         self._directory = directory
-        self._keep = keep
         self._warn = warn
         directory.mkdir(parents=True, exist_ok=True)
 
@@ -130,10 +131,14 @@ class Checkpoints:
     def _publish(self, step: int, state: Mapping[str, Any], files: Mapping[str, Any]) -> None:
         """Write state.json, which describes the tensor files, and rename the directory to its final name."""
         unfinished = self._unfinished(step)
-        _save_state(unfinished, {"state": state, **files})
+        text = json.dumps({"state": state, **files}, sort_keys=True)
+        envelope = {"payload": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+        (unfinished / STATE).write_text(json.dumps(envelope))
+        sync(unfinished / STATE)
+        sync(unfinished)
         unfinished.rename(self._final(step))
         sync(self._directory)
-        for old in self._published()[: -self._keep]:
+        for old in self._published()[:-_RETAINED]:
             shutil.rmtree(old)
         for leftover in self._directory.glob(f"{_UNFINISHED_PREFIX}*"):
             shutil.rmtree(leftover, ignore_errors=True)
@@ -177,14 +182,6 @@ def _save_tensors(tensors: Mapping[str, Tensor], file: Path) -> None:
     sync(file)
 
 
-def _save_state(directory: Path, description: Mapping[str, Any]) -> None:
-    text = json.dumps(description, sort_keys=True)
-    envelope = {"payload": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
-    (directory / STATE).write_text(json.dumps(envelope))
-    sync(directory / STATE)
-    sync(directory)
-
-
 def _read(directory: Path) -> Checkpoint:
     envelope = json_io.parse_object((directory / STATE).read_bytes())
     text = envelope["payload"]
@@ -192,12 +189,11 @@ def _read(directory: Path) -> Checkpoint:
         raise ValueError(f"{STATE} is damaged")
     description = json_io.parse_object(text)
     state = description["state"]
-    return Checkpoint(state.pop("step"), _tensors(directory, description), state)
-
-
-def _tensors(directory: Path, description: Mapping[str, Any]) -> Mapping[str, Tensor]:
+    tensors: Mapping[str, Tensor]
     if "shards" in description:
-        return ShardedTensors(directory, [Shard.from_json(each) for each in description["shards"]])
-    if file_digest(directory / TENSORS) != description["sha256"]:
+        tensors = ShardedTensors(directory, [Shard.from_json(each) for each in description["shards"]])
+    elif file_digest(directory / TENSORS) != description["sha256"]:
         raise ValueError(f"{TENSORS} is damaged")
-    return load_file(directory / TENSORS)
+    else:
+        tensors = load_file(directory / TENSORS)
+    return Checkpoint(state.pop("step"), tensors, state)

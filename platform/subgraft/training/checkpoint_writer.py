@@ -153,18 +153,13 @@ class CheckpointWriter:
     def _resolve_error(self) -> Exception:
         """The error of this worker, or else an error with the message of the first worker that failed."""
         own = "" if self._error is None else getattr(self._error, "what", str(self._error))
-        message = _first_message(own, self._engine)
+        message = own
+        if self._engine.world > 1:
+            lines = torch.zeros(self._engine.world, _MESSAGE_BYTES, dtype=torch.uint8)
+            encoded = own.encode()[:_MESSAGE_BYTES]
+            lines[self._engine.rank, : len(encoded)] = torch.tensor(list(encoded), dtype=torch.uint8)
+            lines = lines.to(self._engine.device)
+            dist.all_reduce(lines)
+            texts = (bytes(line.tolist()).rstrip(b"\0").decode(errors="ignore") for line in lines.cpu())
+            message = next((text for text in texts if text), own)
         return self._error or OperationalError(message, where=self._checkpoints.location, hint=DISK_FULL_HINT)
-
-
-def _first_message(own: str, engine: Engine) -> str:
-    """The message of the first worker that has one, on all workers."""
-    if engine.world == 1:
-        return own
-    lines = torch.zeros(engine.world, _MESSAGE_BYTES, dtype=torch.uint8)
-    encoded = own.encode()[:_MESSAGE_BYTES]
-    lines[engine.rank, : len(encoded)] = torch.tensor(list(encoded), dtype=torch.uint8)
-    lines = lines.to(engine.device)
-    dist.all_reduce(lines)
-    texts = (bytes(line.tolist()).rstrip(b"\0").decode(errors="ignore") for line in lines.cpu())
-    return next((text for text in texts if text), own)

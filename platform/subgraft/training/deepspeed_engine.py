@@ -139,12 +139,16 @@ class DeepSpeedEngine:
         for name, parameter in self._parameters.items():
             value = tensors[f"{_PARAMETER}.{name}"].to(self.device)
             self._local_state(parameter, _PARAMETER).copy_(self._slices[name].of(value))
-            self._set_model_parameter(parameter, value)
+            # The model's copy, which DeepSpeed updates only at the next step.
+            with deepspeed.zero.GatheredParameters([parameter], modifier_rank=0, enabled=self._stage == 3):
+                parameter.data.copy_(value)
             for key in self._moments:
                 if f"{key}.{name}" in tensors:
                     self._local_state(parameter, key).copy_(self._slices[name].of(tensors[f"{key}.{name}"]))
-        if self._has_moments:
-            self._set_steps(tensors, steps)
+        for partition, group in self._groups_of_partitions() if self._has_moments else ():
+            state = self._inner_optimizer.state[partition]
+            count = float(tensors.get(f"{_UPDATES}.{self._names_by_group[group][0]}", steps))
+            state["step"] = torch.tensor(count) if isinstance(state["step"], Tensor) else int(count)
 
     @property
     def _is_sharded(self) -> bool:
@@ -153,7 +157,8 @@ class DeepSpeedEngine:
 
     def _own_slice(self, parameter: nn.Parameter) -> TensorSlice:
         """The slice of a parameter that this worker updates; DeepSpeed pads unequal slices."""
-        shape, count = tuple(getattr(parameter, "ds_shape", parameter.shape)), _numel(parameter)
+        shape = tuple(getattr(parameter, "ds_shape", parameter.shape))
+        count = int(getattr(parameter, "ds_numel", parameter.numel()))
         if self._stage == 0:
             return TensorSlice(0, count, shape)
         if self._stage == 3:
@@ -177,11 +182,6 @@ class DeepSpeedEngine:
             return cast(Tensor, state.detach()[: own_slice.stop - own_slice.start])
         mapping = parameter._hp_mapping  # type: ignore[attr-defined]
         return torch.empty(0) if mapping is None else cast(Tensor, mapping.get_hp_fragment(moment).detach())
-
-    def _set_model_parameter(self, parameter: nn.Parameter, value: Tensor) -> None:
-        """Set the model's copy of a parameter, which DeepSpeed updates only at the next step."""
-        with deepspeed.zero.GatheredParameters([parameter], modifier_rank=0, enabled=self._stage == 3):
-            parameter.data.copy_(value)
 
     def gathered_parameters(self) -> AbstractContextManager[None]:
         if self._stage < 3:
@@ -225,12 +225,6 @@ class DeepSpeedEngine:
         groups = self._optimizer.sub_group_to_group_id if self._stage == 3 else range(len(partitions))
         return ((partition, groups[index]) for index, partition in enumerate(partitions))
 
-    def _set_steps(self, tensors: Mapping[str, Tensor], steps: int) -> None:
-        for partition, group in self._groups_of_partitions():
-            state = self._inner_optimizer.state[partition]
-            count = float(tensors.get(f"{_UPDATES}.{self._names_by_group[group][0]}", steps))
-            state["step"] = torch.tensor(count) if isinstance(state["step"], Tensor) else int(count)
-
 
 def split_by_users(
     groups: Sequence[dict[str, Any]], users: Mapping[nn.Parameter, frozenset[str]]
@@ -250,11 +244,6 @@ def split_by_users(
         split += [group | {"params": parameters} for parameters in by_users.values()]
         group_users += by_users
     return split, group_users
-
-
-def _numel(parameter: nn.Parameter) -> int:
-    """The number of elements of the complete parameter."""
-    return int(getattr(parameter, "ds_numel", parameter.numel()))
 
 
 def _configuration(settings: TrainingSettings, zero_stage: int, world: int, offload: Offload) -> dict[str, Any]:

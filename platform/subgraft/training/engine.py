@@ -177,12 +177,10 @@ class PlainEngine:
         rows_before = [updates.current_rows() for updates in self._row_updates]
         self._optimizer.step()
         for updates, rows in zip(self._row_updates, rows_before, strict=True):
-            updates.apply(rows, self._learning_rate_of(updates.table))
+            groups = self._optimizer.param_groups
+            rate = next(group["lr"] for group in groups if any(updates.table is each for each in group["params"]))
+            updates.apply(rows, float(rate))
         self._optimizer.zero_grad(set_to_none=True)
-
-    def _learning_rate_of(self, table: Tensor) -> float:
-        groups = self._optimizer.param_groups
-        return float(next(group["lr"] for group in groups if any(table is parameter for parameter in group["params"])))
 
     def probe_memory(self, batch: Batch, losses: Sequence[str], times: int) -> None:
         for parameter in self._parameters.values():
@@ -199,15 +197,12 @@ class PlainEngine:
             for key in self._moments:
                 if key in self._optimizer.state.get(parameter, {}):
                     tensors[f"{key}.{name}"] = self._optimizer.state[parameter][key]
-        return tensors | self._fewer_updates()
-
-    def _fewer_updates(self) -> dict[str, Tensor]:
-        """The update counts of parameters with fewer updates than others, because not every batch used them."""
+        # The update counts of parameters with fewer updates than others, because not every batch used them.
         state = self._optimizer.state
         updates = {name: state[parameter]["step"] for name, parameter in self._parameters.items() if parameter in state}
         (counts,) = read_values([updates])
-        max_updates = max(counts.values(), default=0.0)
-        return {f"updates.{name}": count for name, count in updates.items() if counts[name] < max_updates}
+        most = max(counts.values(), default=0.0)
+        return tensors | {f"updates.{name}": count for name, count in updates.items() if counts[name] < most}
 
     def part(self, name: str) -> TensorSlice | None:
         del name

@@ -173,8 +173,11 @@ class Trainer:
             progress.position += 1
             progress.step += 1
             self._report(means, per_epoch)
-            last = self._is_last(per_epoch)
-            due = is_evaluated(self._settings, progress.step, progress.position, per_epoch)
+            settings, ends_epoch = self._settings, progress.position == per_epoch
+            by_steps = settings.max_steps is not None and progress.step >= settings.max_steps
+            by_epochs = settings.epochs is not None and ends_epoch and progress.epoch + 1 == settings.epochs
+            last = self._stops() or by_steps or by_epochs
+            due = is_evaluated(settings, progress.step, progress.position, per_epoch)
             if due or last:
                 self._evaluate(progress.epoch + progress.position / per_epoch)
             progress.finished = progress.finished or last
@@ -280,27 +283,17 @@ class Trainer:
         size *= self._engine.world
         return [piece for part in parts for piece in cut_by_size(part, self._plan.lengths, size)]
 
-    def _is_last(self, per_epoch: int) -> bool:
-        settings, progress = self._settings, self._progress
-        if self._stops() or (settings.max_steps is not None and progress.step >= settings.max_steps):
-            return True
-        done = progress.position == per_epoch and progress.epoch + 1 == settings.epochs
-        return settings.epochs is not None and done
-
     def _stops(self) -> bool:
         """Whether the training has reached `stop_after`."""
         return self._settings.stop_after is not None and self._progress.step >= self._settings.stop_after
 
-    def _total_steps(self, per_epoch: int) -> int:
-        by_epochs = self._settings.epochs * per_epoch if self._settings.epochs else None
-        totals = (by_epochs, self._settings.max_steps, self._settings.stop_after)
-        return min(total for total in totals if total is not None)
-
     def _report(self, means: Mapping[str, float], per_epoch: int) -> None:
         if self._engine.rank:
             return
-        step = self._progress.step
-        now, total = "  ".join(f"{name} {value:.3f}" for name, value in means.items()), self._total_steps(per_epoch)
+        step, settings = self._progress.step, self._settings
+        by_epochs = settings.epochs * per_epoch if settings.epochs else None
+        total = min(each for each in (by_epochs, settings.max_steps, settings.stop_after) if each is not None)
+        now = "  ".join(f"{name} {value:.3f}" for name, value in means.items())
         self._hooks.progress(step, total, STEPS, now)
         if step % -(-total // MAX_CURVE_POINTS) and step != total:
             return
@@ -320,11 +313,9 @@ class Trainer:
         progress.curve.append(CurvePoint(progress.step, epoch, progress.seconds, values))
         if self._engine.rank == 0:
             self._hooks.metrics(progress.step, {f"dev_{name}": value for name, value in values.items()})
-        if self._hooks.select is not None:
-            self._select(self._hooks.select.signed_score(values))
-
-    def _select(self, score: float) -> None:
-        progress, patience = self._progress, self._settings.patience
+        if self._hooks.select is None:
+            return
+        score, patience = self._hooks.select.signed_score(values), self._settings.patience
         if progress.best_score is None or score > progress.best_score:
             progress.best_score, progress.best_step, progress.stale = score, progress.step, 0
             parameters = self._engine.state()
@@ -332,12 +323,6 @@ class Trainer:
         else:
             progress.stale += 1
             progress.finished = patience is not None and progress.stale >= patience
-
-    def _use_best(self) -> None:
-        if self._best:
-            self._engine.load_state(GatheredTensors(self._best, self._engine), self._progress.best_step)
-        else:
-            self._progress.best_step = self._progress.step
 
     def _save(self, force: bool) -> None:
         if not self._writer.due(force):
@@ -348,6 +333,12 @@ class Trainer:
         tensors |= _with_prefix(_CALLBACK, prepared)
         self._writer.write(self._progress.step, tensors, best, parts, asdict(self._progress))
 
+    def _use_best(self) -> None:
+        if self._best:
+            self._engine.load_state(GatheredTensors(self._best, self._engine), self._progress.best_step)
+        else:
+            self._progress.best_step = self._progress.step
+
     def _parts(self, names: Iterable[str]) -> dict[str, TensorSlice]:
         """This worker's slices of the tensors that are divided among the workers."""
         parts = ((name, self._engine.part(name.removeprefix(_BEST))) for name in names)
@@ -357,17 +348,13 @@ class Trainer:
         if checkpoint is None:
             return
         tensors = checkpoint.tensors
-        best = PrefixedTensors(tensors, _BEST)
-        self._best = {name: self._local_part(name, best[name]) for name in best}
+        for name, whole in PrefixedTensors(tensors, _BEST).items():
+            part = self._engine.part(name)
+            self._best[name] = whole if part is None else part.of(whole).clone()
         if self._callback is not None:
             self._callback.load_state(dict(PrefixedTensors(tensors, _CALLBACK)))
         self._engine.load_state(tensors, checkpoint.step)
         self._progress = Progress.from_state(checkpoint.state | {"step": checkpoint.step})
-
-    def _local_part(self, name: str, whole: Tensor) -> Tensor:
-        """This worker's part of a complete tensor."""
-        part = self._engine.part(name)
-        return whole if part is None else part.of(whole).clone()
 
 
 def _with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

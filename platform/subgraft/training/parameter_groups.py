@@ -60,14 +60,12 @@ class ParameterRates:
         groups: dict[float, list[Tensor]] = {}
         for name, parameter in trained.items():
             if id(parameter) not in embedding_ids:
-                groups.setdefault(self._layer_factor(layers, name), []).append(parameter)
+                factor = 1.0 if self.layer_decay is None else float(self.layer_decay ** layers.below_top(name))
+                groups.setdefault(factor, []).append(parameter)
         if embeddings := [parameter for parameter in trained.values() if id(parameter) in embedding_ids]:
             assert self.embedding_factor is not None
             return [*_groups(groups), {"params": embeddings, "learning_rate_factor": self.embedding_factor}]
         return _groups(groups)
-
-    def _layer_factor(self, layers: Layers, name: str) -> float:
-        return 1.0 if self.layer_decay is None else float(self.layer_decay ** layers.below_top(name))
 
 
 def _groups(parameters: Mapping[float, list[Tensor]]) -> list[dict[str, Any]]:

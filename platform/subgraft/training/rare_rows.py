@@ -117,7 +117,12 @@ class RareRows:
             own: the tokenizers after it.
             texts: the training text of each side.
         """
-        new = {side: _new_subwords(upstream[side], own[side], copy_shared_tokens) for side in sides}
+        new: dict[SideName, np.ndarray] = {}
+        for side in sides:
+            alignment = align(upstream[side], own[side])
+            if not copy_shared_tokens:
+                alignment = only_special_tokens(alignment, own[side])
+            new[side] = np.array(alignment.unseen, dtype=np.int64)
         settings = settings or RareTokenSettings()
         return cls(settings, factor, new, {side: count_tokens(own[side], texts[side]) for side in sides})
 
@@ -155,8 +160,3 @@ def count_tokens(tokenizer: Tokenizer, texts: Iterable[str]) -> np.ndarray:
     """The count of each token in the texts, int64 [V]."""
     counted = Counter(chain.from_iterable(tokenizer.encode_batch(list(texts))))
     return np.array([counted[token] for token in range(len(tokenizer))], dtype=np.int64)
-
-
-def _new_subwords(upstream: Tokenizer, own: Tokenizer, copy_shared_tokens: bool) -> np.ndarray:
-    alignment = align(upstream, own)
-    return np.array((alignment if copy_shared_tokens else only_special_tokens(alignment, own)).unseen, dtype=np.int64)

@@ -364,10 +364,13 @@ def data_plan(data: Data, settings: TrainingSettings, seed: int, files: BatchFil
         first = _plan_of(data.first, settings, seed, 1.0 - share, files)
         return JointPlan(first, _plan_of(data.second, settings, second_seed, share, files))
     if isinstance(data, DataInStages):
-        stage_plans = [
-            data_plan(stage_data, stage_settings, seed, files) for _, stage_settings, stage_data in data.stages
-        ]
-        return StagedPlan([_of_stage(plan) for plan in stage_plans], [step for step, _, _ in data.stages])
+        stage_plans = list[RampedPlan | StreamPlan | MixedPlan]()
+        for _, stage_settings, stage_data in data.stages:
+            plan = data_plan(stage_data, stage_settings, seed, files)
+            if isinstance(plan, JointPlan | StagedPlan):
+                raise TypeError("a stage must not contain joint or staged data")
+            stage_plans.append(plan)
+        return StagedPlan(stage_plans, [step for step, _, _ in data.stages])
     if isinstance(data, StreamedData):
         return data.plan
     if not isinstance(data, MixedData):
@@ -377,12 +380,6 @@ def data_plan(data: Data, settings: TrainingSettings, seed: int, files: BatchFil
         for part in data.parts
     ]
     return MixedPlan(plans, data.weights, seed, data.from_steps)
-
-
-def _of_stage(plan: Plan) -> RampedPlan | StreamPlan | MixedPlan:
-    if isinstance(plan, JointPlan | StagedPlan):
-        raise TypeError("a stage must not contain joint or staged data")
-    return plan
 
 
 def planned_steps(settings: TrainingSettings, lengths: np.ndarray, seed: int, share: float = 1.0) -> int:

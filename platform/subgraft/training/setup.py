@@ -105,7 +105,7 @@ def fit(
             evaluate,
             select,
             _before_update_hook(module, settings, engine, save),
-            partial(_record_metrics, context, steps_before),
+            lambda step, values: context.metrics(steps_before + step, values),
             context.progress if part == WHOLE else partial(_report_part, context, part),
         ),
         width=_width(module) if SCHEDULES[settings.schedule].needs_width else 0,
@@ -142,10 +142,6 @@ def _report_part(context: Context, part: str, done: int, total: int, what: str, 
     context.progress(done, total, what, f"{part}, {now}" if now else part)
 
 
-def _record_metrics(context: Context, steps_before: int, step: int, values: Mapping[str, float]) -> None:
-    context.metrics(steps_before + step, values)
-
-
 def _make_engine(
     module: nn.Module,
     settings: TrainingSettings,
@@ -179,33 +175,20 @@ def _before_update_hook(
     module: nn.Module, settings: TrainingSettings, engine: Engine, save: Callable[[int], None] | None
 ) -> Callable[[int], None]:
     """A function that is called before each update: it sets the dropout, and saves the weights if this is due."""
-    set_dropout = _dropout_hook(module, settings)
     every = settings.save_every if isinstance(settings, PretrainSettings) else None
-    if save is None or every is None:
-        return set_dropout
 
     def begin(step: int) -> None:
-        set_dropout(step)
-        if step and step % every == 0:
+        if isinstance(settings, ModelTrainingSettings) and settings.dropout_schedule:
+            rate = settings.dropout_at(step)
+            if rate is not None:
+                for model in _models(module):
+                    set_hidden_dropout(model, rate)
+        if save is not None and every is not None and step and step % every == 0:
             with engine.gathered_parameters():
                 if is_writer():
                     save(step)
 
     return begin
-
-
-def _dropout_hook(module: nn.Module, settings: TrainingSettings) -> Callable[[int], None]:
-    """A function that sets the dropout of the loss's model before each update, if there is a schedule."""
-    if not isinstance(settings, ModelTrainingSettings) or not settings.dropout_schedule:
-        return lambda step: None
-
-    def set_rate(step: int) -> None:
-        rate = settings.dropout_at(step)
-        if rate is not None:
-            for model in _models(module):
-                set_hidden_dropout(model, rate)
-
-    return set_rate
 
 
 def is_writer() -> bool:

@@ -106,7 +106,10 @@ class ShardedTensors(LazyTensors):
             for name, part in shard.parts.items():
                 self._pieces.setdefault(name, []).append((shard.file, part))
         for name, pieces in self._pieces.items():
-            _require_whole(name, sorted((part for _, part in pieces), key=lambda part: part.start))
+            parts = sorted((part for _, part in pieces), key=lambda part: part.start)
+            edges = [0, *(part.stop for part in parts)]
+            if [part.start for part in parts] != edges[:-1] or {part.numel for part in parts} != {edges[-1]}:
+                raise ValueError(f"its shards do not cover {name}")
         super().__init__(self._pieces)
 
     def __getitem__(self, name: str) -> Tensor:
@@ -119,12 +122,6 @@ class ShardedTensors(LazyTensors):
         for file, part in others:
             part.of(whole).copy_(self._files[file].get_tensor(name).reshape(-1))
         return whole.reshape(first.shape)
-
-
-def _require_whole(name: str, parts: Sequence[TensorSlice]) -> None:
-    edges = [0, *(part.stop for part in parts)]
-    if [part.start for part in parts] != edges[:-1] or {part.numel for part in parts} != {edges[-1]}:
-        raise ValueError(f"its shards do not cover {name}")
 
 
 @dataclass(frozen=True)

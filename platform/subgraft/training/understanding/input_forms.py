@@ -75,7 +75,10 @@ class InputForm:
                 raise UserError(f"no {self.several}", where=where)
             return result[0], [_text(text, self.several, where).strip() for text in several]
         if self.spans:
-            return self._with_spans(result[0], spans, where)
+            for span in spans:
+                if not 0 <= span[0] < span[1] <= len(result[0]):
+                    raise UserError(f"no characters {list(span)} in a text of {len(result[0]):,}", where=where)
+            return (result[0], *spans) if spans else (result[0], None)
         return result[0] if len(result) == 1 else tuple(result)
 
     def _fields_of(self, value: Mapping[str, Any], where: str) -> list[str]:
@@ -104,12 +107,6 @@ class InputForm:
             hint = "Separate the columns of a line by tabs." if self.columns else ""
             raise UserError(f"expected {self}, found {count}", where=where, hint=hint)
         return list(cells)
-
-    def _with_spans(self, text: str, spans: list[tuple[int, int]], where: str) -> Any:
-        for span in spans:
-            if not 0 <= span[0] < span[1] <= len(text):
-                raise UserError(f"no characters {list(span)} in a text of {len(text):,}", where=where)
-        return (text, *spans) if spans else (text, None)
 
 
 # One text, a pair of texts, and the form of models that may read either.

@@ -203,14 +203,11 @@ def model_inputs(model: PreTrainedModel, batch: LabelledBatch) -> dict[str, Tens
     if getattr(model.config, OWN_HEAD, None) is not None:
         inputs["segments"] = batch.token_type_ids
     if family.pads_left and kind in ("sequence", "choice"):
-        return {name: _pad_left(rows, batch.attention_mask) for name, rows in inputs.items()}
+        # The padding of rows [R, T] moves from the right to the left.
+        positions = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)
+        positions = (positions + batch.attention_mask.sum(dim=1, keepdim=True)) % len(positions)
+        return {name: rows.gather(1, positions) for name, rows in inputs.items()}
     return inputs
-
-
-def _pad_left(rows: Tensor, mask: Tensor) -> Tensor:
-    """Move the padding of rows [R, T] from the right to the left."""
-    positions = torch.arange(rows.shape[1], device=rows.device) + mask.sum(dim=1, keepdim=True)
-    return rows.gather(1, positions % rows.shape[1])
 
 
 def costs_of(

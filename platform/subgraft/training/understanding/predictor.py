@@ -78,7 +78,12 @@ class Predictor:
         """A prediction for each input of the form `form`, in order. progress: called with the number of done inputs."""
         remaining, done = iter(inputs), 0
         while chunk := list(islice(remaining, CHUNK_SIZE)):
-            yield from self._predict_chunk(chunk, batch_tokens)
+            split = self.task.read(chunk, self._encoder)
+            padding = self._encoder.padding
+            outputs = head_outputs(self._model, self.task, split, padding, batch_tokens=batch_tokens).by_example
+            texts = self.task.in_words(self.task.predicted(outputs, split), split)
+            for text, facts, is_cut in zip(texts, self.task.facts(outputs, split), split.are_cut.tolist(), strict=True):
+                yield Prediction(text, facts, is_cut)
             done += len(chunk)
             if progress is not None:
                 progress(done)
@@ -90,11 +95,3 @@ class Predictor:
         read, encoder = self.task.split(corpus, split, self._encoder), self._encoder
         outputs = head_outputs(self._model, self.task, read, encoder.padding, progress=progress).by_example
         return self.task.statistics(self.task.predictions(outputs, read)), read.cut
-
-    def _predict_chunk(self, inputs: Sequence[Any], batch_tokens: int) -> Iterator[Prediction]:
-        split = self.task.read(inputs, self._encoder)
-        encoder = self._encoder
-        outputs = head_outputs(self._model, self.task, split, encoder.padding, batch_tokens=batch_tokens).by_example
-        texts = self.task.in_words(self.task.predicted(outputs, split), split)
-        for text, facts, is_cut in zip(texts, self.task.facts(outputs, split), split.are_cut.tolist(), strict=True):
-            yield Prediction(text, facts, is_cut)

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from subgraft.base.entries import imported
 from subgraft.base.errors import UserError
 from subgraft.data.tasks.registry import LABELLED_TASKS
-from subgraft.modeling.families import Config, Head
+from subgraft.modeling.families import Config
 from subgraft.modeling.families.heads import LONGEST, TASK_ENTRY
 from subgraft.modeling.heads import head_of
 from subgraft.training.objectives.labelled import LabelSettings
@@ -71,14 +71,12 @@ def task_of_model(model: PreTrainedModel | Config, where: str) -> ModelTask:
     settings: Mapping[str, Any] = entry if isinstance(entry, Mapping) else {}
     recorded_name = str(settings.get("task"))
     recorded = recorded_name in TASK_CLASSES and TASK_CLASSES[recorded_name].head == head.kind
-    name = recorded_name if recorded else _task_name_of_head(head)
+    name = recorded_name
+    if not recorded:  # it was finetuned elsewhere: the first task with such a head
+        problem = None
+        if head.kind == "sequence":
+            of_classes = "regression" if len(head.labels) == 1 else "single_label_classification"
+            problem = head.problem if head.problem in ("multi_label_classification", "regression") else of_classes
+        wanted = head.kind, problem
+        name = next(each for each, task in TASK_CLASSES.items() if (task.head, task.problem_type) == wanted)
     return ModelTask(name, recorded_task(name, head.labels, settings if recorded else {}, where), recorded)
-
-
-def _task_name_of_head(head: Head) -> str:
-    """The task of a model that was finetuned elsewhere: the first one with such a head."""
-    problem = None
-    if head.kind == "sequence":
-        of_classes = "regression" if len(head.labels) == 1 else "single_label_classification"
-        problem = head.problem if head.problem in ("multi_label_classification", "regression") else of_classes
-    return next(name for name, task in TASK_CLASSES.items() if (task.head, task.problem_type) == (head.kind, problem))

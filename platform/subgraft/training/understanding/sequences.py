@@ -187,19 +187,16 @@ def _split_with_mark_characters(texts: Sequence[MarkedText], encoder: TextEncode
     split = read_rows([each.text for each in texts], encoder)
     if not encoder.entities:
         return split
-    ends = (ends for _, ends in encoder.with_ends([each.text for each in texts]))
-    read = zip(split.examples, texts, ends, strict=True)
-    return replace(split, examples=[_with_entities(*each, encoder) for each in read])
-
-
-def _with_entities(
-    example: LabelledExample, text: MarkedText, ends: Sequence[int], encoder: TextEncoder
-) -> LabelledExample:
-    (row,), ids = example.rows, encoder.entities
-    mentions = [(start, start + len(name), ids[name]) for start, name in text.entities if name in ids]
-    before, stop = len(encoder.layout.begin), len(row.tokens) - len(encoder.layout.end)
-    mentions_in_row = ((before + position, entity) for position, entity in first_tokens(ends, mentions).items())
-    return replace(example, rows=(row._replace(entities=tuple(each for each in mentions_in_row if each[0] < stop)),))
+    ids, examples = encoder.entities, list[LabelledExample]()
+    tokens_with_ends = encoder.with_ends([each.text for each in texts])
+    for example, text, (_, ends) in zip(split.examples, texts, tokens_with_ends, strict=True):
+        (row,) = example.rows
+        mentions = [(start, start + len(name), ids[name]) for start, name in text.entities if name in ids]
+        before, stop = len(encoder.layout.begin), len(row.tokens) - len(encoder.layout.end)
+        places = ((before + position, entity) for position, entity in first_tokens(ends, mentions).items())
+        entities = tuple((place, entity) for place, entity in places if place < stop)
+        examples.append(replace(example, rows=(row._replace(entities=entities),)))
+    return replace(split, examples=examples)
 
 
 class RelationClassification(Classification):

@@ -28,7 +28,15 @@ def annotated_texts(
 def annotations_of(corpus: Corpus, lines: Text, kind: AnnotatedKind, field_name: str | None) -> list[list[Any]]:
     """The spans or triples of each line of a text of a corpus. Raises UserError for a text without such a field."""
     split, _, name = lines.path.name.partition(".")
-    return list(values_of_lines(corpus, split, _field(corpus, name, kind, field_name), lines))
+    fields = corpus.fields_of(name, kind)
+    if field_name not in fields and (field_name is not None or len(fields) != 1):
+        available = ", ".join(fields) or "none"
+        hint = f"Records have them in a field: {{kind: {kind}, of: {name}}}."
+        if field_name is None and fields:
+            hint = f"Write {kind}: {fields[0]} in the objective."
+        message = f"one field of {kind} of '{name}' is needed; it has: {available}"
+        raise UserError(message, where=str(corpus.directory), hint=hint)
+    return list(values_of_lines(corpus, split, field_name or fields[0], lines))
 
 
 def values_of_lines(corpus: Corpus, split: str, field: str, lines: Sequence[str]) -> Iterator[Any]:
@@ -39,15 +47,3 @@ def values_of_lines(corpus: Corpus, split: str, field: str, lines: Sequence[str]
         return values
     all_values = list(values)
     return (all_values[int(line)] for line in selected)
-
-
-def _field(corpus: Corpus, text: str, kind: AnnotatedKind, field_name: str | None) -> str:
-    fields = corpus.fields_of(text, kind)
-    if field_name in fields or (field_name is None and len(fields) == 1):
-        return field_name or fields[0]
-    available = ", ".join(fields) or "none"
-    hint = f"Records have them in a field: {{kind: {kind}, of: {text}}}."
-    if field_name is None and fields:
-        hint = f"Write {kind}: {fields[0]} in the objective."
-    message = f"one field of {kind} of '{text}' is needed; it has: {available}"
-    raise UserError(message, where=str(corpus.directory), hint=hint)

@@ -176,24 +176,19 @@ class ExtendedTables:
     def read(self, name: SideName, ids: Tensor) -> dict[str, Tensor]:
         if not self.extends(name):
             return self._model_embeddings.read(name, ids)
-        return {"inputs_embeds": self._embed(self._side.input, ids)}
-
-    def _embed(self, embedding: nn.Embedding, ids: Tensor) -> Tensor:
-        """Embeddings of ids, with a gradient path to the generator even if no id is new.
-
-        All workers must run the backward pass of the same layers, with or without new tokens. Otherwise ZeRO 3 would
-        wait forever.
-        """
+        embedding: nn.Embedding = self._side.input
         size = embedding.weight.shape[0]
         is_new = ids >= size
         # The embedding module applies a part of the scale itself.
         remaining_scale = self._scale / float(getattr(embedding, "embed_scale", 1.0))
         embedded: Tensor = embedding(torch.where(is_new, 0, ids)) * remaining_scale
         if len(self._rows) == 0:
-            return embedded + self._rows.zero().to(embedded.dtype)
+            # All workers must run the backward pass of the same layers, with or without new tokens. Otherwise ZeRO 3
+            # would wait forever.
+            return {"inputs_embeds": embedded + self._rows.zero().to(embedded.dtype)}
         generated = self._rows.of("input", embedding.weight) * self._scale
         rows = generated[torch.where(is_new, ids - size, 0)]
-        return torch.where(is_new[..., None], rows.to(embedded.dtype), embedded)
+        return {"inputs_embeds": torch.where(is_new[..., None], rows.to(embedded.dtype), embedded)}
 
     def cross_entropy(self, states: Tensor, labels: Tensor, label_smoothing: float) -> Tensor:
         if self._side.output is None or len(self._rows) == 0:

@@ -107,7 +107,9 @@ def _spans_of_lines(
     by_unit: dict[UnitName, Iterator[Sequence[Span]]] = {}
     if "phrase" in units:
         if settings.phrases is None:
-            sample = lines if len(lines) <= _MAX_COUNTED_LINES else _evenly_spaced(lines)
+            sample: Iterable[str] = lines
+            if len(lines) > _MAX_COUNTED_LINES:
+                sample = (lines[int(place)] for place in evenly_spaced_places(len(lines), _MAX_COUNTED_LINES))
             collocations = Collocations.of(sample)
             by_unit["phrase"] = (collocations.phrases(line) for line in lines)
         else:
@@ -119,10 +121,6 @@ def _spans_of_lines(
             by_unit["entity"] = _annotated_spans(corpus, settings.entities, name, lines)
     for spans in zip(*by_unit.values(), strict=True) if by_unit else ((),) * len(lines):
         yield dict(zip(by_unit, spans, strict=True))
-
-
-def _evenly_spaced(lines: Sequence[str]) -> Iterator[str]:
-    return (lines[int(index)] for index in evenly_spaced_places(len(lines), _MAX_COUNTED_LINES))
 
 
 def _annotated_spans(corpus: Corpus, field: str, text: str, lines: Sequence[str]) -> Iterator[Sequence[Span]]:

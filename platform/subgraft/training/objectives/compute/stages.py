@@ -69,10 +69,10 @@ def in_stages(
     data: Data = data_by_length[training.max_length]
     if training.length_schedule or (training.batch_size_schedule and len(objectives) > 1):
         data = Stages([(step, own, data_by_length[own.max_length]) for step, own in training.stages])
-    all_lengths = by_length.values()
-    of_loss: dict[str, Objective] = {
-        each.kind: max((of_kind[each.kind] for of_kind in all_lengths), key=_stream_count) for each in objectives
-    }
+    of_loss: dict[str, Objective] = {}  # those with the most streams
+    for each in objectives:
+        of_lengths = (of_kind[each.kind] for of_kind in by_length.values())
+        of_loss[each.kind] = max(of_lengths, key=lambda one: one.plan.width if isinstance(one, StreamedData) else 0)
     return ObjectivesInStages(data, by_length[training.longest], of_loss)
 
 
@@ -87,7 +87,3 @@ def _mix(settings: Sequence[ObjectiveSettings], objectives: Mapping[str, Objecti
         return objectives[settings[0].kind]
     weights: dict[str, float] = {each.kind: each.weight for each in settings}
     return Mixture(objectives, weights, {each.kind: each.from_step for each in settings})
-
-
-def _stream_count(objective: Objective) -> int:
-    return objective.plan.width if isinstance(objective, StreamedData) else 0

@@ -179,11 +179,11 @@ class DevScores:
         return self._scores(self._outputs)
 
     def _outputs(self) -> list[str]:
-        return texts_by_worker(self._sources, self._source_lengths, DEFAULT_BATCH_SIZE, self._translator(), self._model)
+        def lengths() -> list[int]:
+            tokens = self._bundle.encoder.encode_batch(self._sources)
+            return [min(len(of_source), self._bundle.max_positions) for of_source in tokens]
 
-    def _source_lengths(self) -> list[int]:
-        tokens = self._bundle.encoder.encode_batch(self._sources)
-        return [min(len(of_source), self._bundle.max_positions) for of_source in tokens]
+        return texts_by_worker(self._sources, lengths, DEFAULT_BATCH_SIZE, self._translator(), self._model)
 
     def _translator(self) -> Translator:
         """A translator with the current weights; CTranslate2 copies them and is compared with the model once."""
