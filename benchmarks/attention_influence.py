@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from measurements import measurements, options
-from subgraft.embeddings.learned_rows.attention_influence_loss import squared_differences
-from subgraft.modeling.self_attention import Attended
+from subgraft.embeddings.learned_rows.attention_influence_loss import Attended, squared_differences
 
 # Sentences, tokens before and after, segments, heads, width: short sentences, long ones, a large model.
 SHAPES = ((64, 24, 18, 14, 4, 192), (24, 80, 55, 45, 4, 192), (8, 160, 110, 90, 16, 1024))

@@ -16,6 +16,8 @@ from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.learned_rows.attention_influence_loss import (
+    Attended,
+    AttentionCapture,
     AttentionInfluenceLoss,
     segments,
     squared_differences,
@@ -26,7 +28,6 @@ from subgraft.embeddings.methods.attention_influence import AttentionInfluenceSe
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.encoder_only import BERT2BERT
-from subgraft.modeling.self_attention import Attended, AttentionCapture
 from subgraft.modeling.sides import side as side_of
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.checkpoint import Checkpoints

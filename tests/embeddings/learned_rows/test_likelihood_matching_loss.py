@@ -12,7 +12,7 @@ from torch import Tensor
 
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
 from subgraft.config.training import TrainingSettings
-from subgraft.embeddings.learned_rows.likelihood_matching_loss import (
+from subgraft.embeddings.learned_rows.likelihood_matching import (
     LikelihoodMatchingLoss,
     SpanBatch,
     SpanPairs,

@@ -21,7 +21,7 @@ from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbedding
 from subgraft.embeddings.learned_rows.attention_influence_loss import AttentionInfluenceLoss
 from subgraft.embeddings.learned_rows.distillation import loaded_for_text
 from subgraft.embeddings.learned_rows.fitted import NewTokenPairs, OutputProblem, PredictedPairs
-from subgraft.embeddings.learned_rows.likelihood_matching_loss import (
+from subgraft.embeddings.learned_rows.likelihood_matching import (
     LikelihoodMatchingLoss,
     SpanPairs,
     StudentTables,
@@ -29,7 +29,7 @@ from subgraft.embeddings.learned_rows.likelihood_matching_loss import (
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationPairs, SegmentPairs
 from subgraft.embeddings.learned_rows.student_embeddings import StudentTable
 from subgraft.embeddings.learned_rows.token_distillation_loss import TokenDistillationLoss
-from subgraft.embeddings.learned_rows.vocadt_loss import VocadtLoss
+from subgraft.embeddings.learned_rows.vocadt import VocadtLoss
 from subgraft.embeddings.methods.attention_influence import AttentionInfluenceSettings
 from subgraft.embeddings.methods.fitted import FittedStage
 from subgraft.embeddings.methods.likelihood_matching import LikelihoodMatchingSettings

@@ -7,7 +7,7 @@ import pytest
 
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
 from subgraft.config.training import TrainingSettings
-from subgraft.embeddings.learned_rows.likelihood_matching_loss import SpanPairs
+from subgraft.embeddings.learned_rows.likelihood_matching import SpanPairs
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.encoder_only import BERT2BERT
 from subgraft.subwords.vocabulary.learn import learn

@@ -12,7 +12,7 @@ import torch
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
-from subgraft.embeddings.learned_rows.vocadt_loss import VocadtLoss
+from subgraft.embeddings.learned_rows.vocadt import VocadtLoss
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.encoder_only import BERT2BERT

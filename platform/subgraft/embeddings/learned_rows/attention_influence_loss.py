@@ -1,3 +1,4 @@
+# mypy: allow-untyped-calls
 """Attention influence: new tokens' rows by distilling how segments of a text attend to each other (MATT).
 
 Haltiuk and Smywiński-Pohl, "Model-Aware Tokenizer Transfer", arXiv 2510.21954. The frozen model reads a sentence in the
@@ -12,20 +13,24 @@ this implementation; the authors initialise with FOCUS.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from subgraft.base.errors import UserError
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationBatch
 from subgraft.embeddings.learned_rows.student_embeddings import StudentEmbeddings, StudentTable
 from subgraft.embeddings.methods.attention_influence import AttentionInfluenceSettings
 from subgraft.modeling.families import family_of
-from subgraft.modeling.self_attention import Attended, AttentionCapture
 from subgraft.modeling.sides import Side, decoder_states_from_memory, encoder_states, without_dropout
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+    from subgraft.config.settings_base import SideName
 
 
 class AttentionInfluenceLoss(nn.Module):
@@ -112,3 +117,69 @@ def _upcast(attended: Attended) -> Attended:
     """Convert to fp32, unless it is wider."""
     dtype = torch.promote_types(attended.values.dtype, torch.float32)
     return Attended(attended.weights.to(dtype), attended.values.to(dtype))
+
+
+@dataclass(frozen=True)
+class Attended:
+    """The result of a self-attention. weights: [B, H, T, T], of each token over all tokens.  values: [B, T, H, d/H]."""
+
+    weights: Tensor
+    values: Tensor
+
+
+class _StopForwardPass(Exception):  # noqa: N818 - no error
+    """The layer has been computed, and later ones are not needed."""
+
+
+class AttentionCapture:
+    """Runs passes of a model up to a self-attention and returns what it computes.
+
+    From then on the side computes attention without fused kernels, because these return no weights.
+
+    Args:
+        layer: Counted from 1.
+
+    Raises:
+        UserError: The family's self-attention has no linear map of values of its own.
+    """
+
+    def __init__(self, model: PreTrainedModel, side: SideName, layer: int) -> None:
+        stack: Any = model.get_encoder() if side == "encoder" else model.get_decoder()
+        stack.set_attn_implementation("eager")
+        attentions = []
+        for name, module in stack.named_modules():
+            # The linear map of values, by its names in BART, Marian, mBART and Llama, in T5, and in BERT.
+            values = next((child for own, child in module.named_children() if own in ("v_proj", "v", "value")), None)
+            to_source = any(cross in name for cross in ("encoder_attn", "EncDecAttention", "crossattention"))
+            if values is not None and not to_source:
+                attentions.append((module, values))
+        if len(attentions) < layer:
+            raise UserError(f"no layer {layer} with values of its own in this {model.config.model_type}'s {side}")
+        self._attention, self._values = attentions[layer - 1]
+        self._head_size: int | None = getattr(self._attention, "head_dim", None)
+        config: Any = getattr(self._attention, "config", stack.config)  # an assembled model's stack may have a copy
+        config._attn_implementation = "eager"
+
+    def __call__(self, run: Callable[[], object]) -> Attended:
+        """The weights and values of the self-attention in the pass that `run` starts; layers after it are not run."""
+        seen: dict[str, Tensor] = {}
+
+        def keep_values(module: nn.Module, inputs: Any, output: Tensor) -> None:
+            seen["values"] = output
+
+        def stop(module: nn.Module, inputs: Any, output: tuple[Tensor, ...]) -> None:
+            seen["weights"] = output[-1]
+            raise _StopForwardPass
+
+        hooks = self._values.register_forward_hook(keep_values), self._attention.register_forward_hook(stop)
+        try:
+            run()
+        except _StopForwardPass:
+            pass
+        finally:
+            for hook in hooks:
+                hook.remove()
+        weights = seen["weights"]
+        values = seen["values"].unflatten(-1, (-1, self._head_size or seen["values"].shape[-1] // weights.shape[1]))
+        # Several heads share the values of one, as in Llama 3.
+        return Attended(weights, values.repeat_interleave(weights.shape[1] // values.shape[2], dim=2))

@@ -29,8 +29,8 @@ from torch import Tensor, nn
 from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbeddings
 from subgraft.embeddings.learned_rows.distillation import Compared, Pairs, distil_in, loaded_for_text
-from subgraft.embeddings.learned_rows.likelihood_matching_loss import StudentTables
-from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationBatch, SegmentationPairs
+from subgraft.embeddings.learned_rows.likelihood_matching import StudentTables
+from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationPairs
 from subgraft.embeddings.learned_rows.token_distillation_loss import TokenDistillationLoss
 from subgraft.embeddings.methods.fitted import FITTED, FittedStage
 from subgraft.embeddings.methods.token_distillation import TokenDistillationSettings
@@ -139,9 +139,16 @@ def _predictions(
     for number, indices in enumerate(np.array_split(order, max(1, -(-len(order) // _SENTENCES)))):
         context.progress(number * _SENTENCES, len(order), "sentences")
         batch = data.batch(indices, 0).to(device())
+        before = batch.teacher
+        ids, mask, written = before.input_ids, before.attention_mask, before.decoder_input_ids
         with autocast(device(), stage.training.precision):
-            read = _teacher_states(model, batch)
-        some_states, some_labels = counted_states(read, _labels_by_old_position(batch), decoder)
+            memory = encoder_states(model, input_ids=ids, attention_mask=mask)
+            read = decoder_states_from_memory(model, memory, mask, input_ids=written)
+        # The next token of the new segmentation at positions of the old one where both have read the same.
+        sentence, old, after = batch.agreeing.unbind(dim=1)
+        next_tokens = torch.full_like(before.labels, IGNORED)
+        next_tokens[sentence, old] = batch.student.labels[sentence, after]
+        some_states, some_labels = counted_states(read, next_tokens, decoder)
         states.append(some_states.float().cpu())
         labels.append(some_labels.cpu())
     return torch.cat(states), torch.cat(labels)
@@ -156,20 +163,6 @@ def _some(corpus: Corpus, characters: int, seed: int) -> Pairs:
         chosen.append(pairs[index])
         taken += len(pairs[index][1])
     return chosen
-
-
-def _teacher_states(model: nn.Module, batch: SegmentationBatch) -> Tensor:
-    before = batch.teacher
-    memory = encoder_states(model, input_ids=before.input_ids, attention_mask=before.attention_mask)
-    return decoder_states_from_memory(model, memory, before.attention_mask, input_ids=before.decoder_input_ids)
-
-
-def _labels_by_old_position(batch: SegmentationBatch) -> Tensor:
-    """The next token of the new segmentation [B, T] at positions of the old one where both have read the same."""
-    sentence, before, after = batch.agreeing.unbind(dim=1)
-    labels = torch.full_like(batch.teacher.labels, IGNORED)
-    labels[sentence, before] = batch.student.labels[sentence, after]
-    return labels
 
 
 @dataclass(frozen=True)

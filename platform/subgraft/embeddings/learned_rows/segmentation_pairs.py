@@ -113,12 +113,9 @@ class SegmentedText(ABC):
         selected = dict(sorted(self._select(pairs, order, per_token, occurrences).items()))
         self.tokens = frozenset(occurrences)
         self._sentences = list(selected.values())
-        self.lengths = np.array([self._cost(pairs[p], s, training) for p, s in selected.items()], dtype=np.int64)
-
-    def _cost(self, pair: tuple[str, str], sentence: Sentence, training: TrainingSettings) -> int:
-        if training.batch_unit == "characters":
-            return max(map(len, pair)) + 1
-        return max(map(len, (sentence.other, sentence.before, sentence.after))) + 1
+        in_characters = training.batch_unit == "characters"
+        read = [pairs[p] if in_characters else (s.other, s.before, s.after) for p, s in selected.items()]
+        self.lengths = np.array([max(map(len, each)) + 1 for each in read], dtype=np.int64)
 
     def _select(
         self, pairs: Sequence[tuple[str, str]], order: Sequence[int], per_token: int | None, occurrences: Counter[int]
@@ -162,14 +159,14 @@ class SegmentedText(ABC):
             agreeing: positions in both segmentations after the same characters.
         """
 
-    def __len__(self) -> int:
-        return len(self._sentences)
-
     def _collate_both(self, sentences: Sequence[Sentence]) -> tuple[Seq2SeqBatch, Seq2SeqBatch]:
         """The sentences in both segmentations."""
         before = [self._example(s.other, s.before, self._before) for s in sentences]
         after = [self._example(s.other, s.after, self._after) for s in sentences]
         return collate(before, *self._paddings[0]), collate(after, *self._paddings[1])
+
+    def __len__(self) -> int:
+        return len(self._sentences)
 
     def _example(self, other: list[int], body: list[int], form: SequenceFormat) -> Example:
         return Example.of(*((other, body) if self._decoder else (body, other)), form)
@@ -177,12 +174,6 @@ class SegmentedText(ABC):
 
 class SegmentationPairs(SegmentedText):
     """Batches of sentences with the positions at which hidden states are compared."""
-
-    @property
-    def _trailing_tokens(self) -> int:
-        """The number of special tokens after a sentence that have a state; a decoder does not read its last one."""
-        form = self._before
-        return len(form.target_ending) - 1 if self._decoder else len(form.source_ending)
 
     def _compared_positions(
         self, before: int, after: list[int], agreeing: list[tuple[int, int]]
@@ -206,7 +197,9 @@ class SegmentationPairs(SegmentedText):
 
     def _all_positions(self, before: int, after: list[int], agreeing: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """The positions of special tokens, and the last ones of the text's segments."""
-        positions = agreeing + [(before + i, len(after) + i) for i in range(self._trailing_tokens)]
+        # A decoder does not read the last special token after a sentence.
+        trailing = len(self._before.target_ending) - 1 if self._decoder else len(self._before.source_ending)
+        positions = agreeing + [(before + i, len(after) + i) for i in range(trailing)]
         return [(i, i) for i in range(self._leading_tokens)] + [
             (teacher + self._leading_tokens, student + self._leading_tokens) for teacher, student in positions
         ]

@@ -1,4 +1,4 @@
-"""Likelihood matching (Minixhofer, Vulić and Ponti 2025); `learned_rows.likelihood_matching_loss` explains it."""
+"""Likelihood matching (Minixhofer, Vulić and Ponti 2025); `learned_rows.likelihood_matching` explains it."""
 
 from __future__ import annotations
 

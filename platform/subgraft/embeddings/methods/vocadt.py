@@ -1,4 +1,4 @@
-"""VocADT (Han et al., ICLR 2025): rows as combinations of old rows; `learned_rows.vocadt_loss` explains it."""
+"""VocADT (Han et al., ICLR 2025): rows as combinations of old rows; `learned_rows.vocadt` explains it."""
 
 from __future__ import annotations
 
