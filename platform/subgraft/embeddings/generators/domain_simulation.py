@@ -147,17 +147,12 @@ def _join_runs(parts: Sequence[Resegmentation], size: int) -> Resegmentation:
     for part in parts:
         numbers = [new.setdefault(token, len(new)) for token in part.new]
         position = len(tokens)
-        spans += [
-            Span((a + original_position, b + original_position), (c + position, d + position))
-            for (a, b), (c, d) in map(_ranges, part.spans)
-        ]
+        for span in part.spans:
+            (a, b), (c, d) = span.original, span.resegmented
+            spans.append(Span((a + original_position, b + original_position), (c + position, d + position)))
         tokens += [token if token < size else size + numbers[token - size] for token in part.tokens]
         original_position += part.spans[-1].original[1] if part.spans else 0
     return Resegmentation(tokens, list(new), spans)
-
-
-def _ranges(span: Span) -> tuple[tuple[int, int], tuple[int, int]]:
-    return span.original, span.resegmented
 
 
 @dataclass(frozen=True)
@@ -244,7 +239,14 @@ class PseudoDomain:
     ) -> PseudoDomain:
         """Learn the vocabulary and remove upstream subwords, at random. Raises UserError if the lines support none."""
         size = round(len(upstream) * rng.uniform(*settings.vocabulary_size))
-        vocabulary = _learn_vocabulary(lines, size, _kind(upstream, rng))
+        kind: VocabularyKind = "wordpiece"  # for WordPiece models, because it splits at punctuation
+        if upstream.mark is not Mark.WORDPIECE:
+            kind = "unigram" if rng.random() < 0.75 else "bpe"
+        byte_fallback = kind != "wordpiece"
+        try:
+            vocabulary = learn(lines, kind=kind, size=max(size, _SMALLEST), byte_fallback=byte_fallback)
+        except TooLargeError as error:  # than the lines support
+            vocabulary = learn(lines, kind=kind, size=error.possible, byte_fallback=byte_fallback)
         longer = [entry for entry in upstream.ids if len(entry.surface) > 1]
         is_removed = rng.random(len(longer)) < rng.uniform(*REMOVED)
         reduced = upstream.without([entry for entry, removed in zip(longer, is_removed, strict=True) if removed])
@@ -266,25 +268,6 @@ class PseudoDomain:
     @cached_property
     def absent(self) -> torch.Tensor:
         """Upstream tokens outside the domain's vocabulary [A]; it always includes special tokens."""
-        present = set(self.origins.tolist()) | self._special
+        special = {*self.upstream.special.values(), *self.upstream.languages.values()}
+        present = set(self.origins.tolist()) | special
         return torch.tensor([token for token in range(len(self.upstream)) if token not in present], dtype=torch.long)
-
-    @cached_property
-    def _special(self) -> frozenset[int]:
-        return frozenset(self.upstream.special.values()) | frozenset(self.upstream.languages.values())
-
-
-def _kind(upstream: Tokenizer, rng: np.random.Generator) -> VocabularyKind:
-    """WordPiece for WordPiece models, because it splits at punctuation; else unigram or BPE, at random."""
-    if upstream.mark is Mark.WORDPIECE:
-        return "wordpiece"
-    return "unigram" if rng.random() < 0.75 else "bpe"
-
-
-def _learn_vocabulary(lines: Sequence[str], size: int, kind: VocabularyKind) -> Tokenizer:
-    """Learn a vocabulary of this size, or of the largest size that the lines support."""
-    byte_fallback = kind != "wordpiece"
-    try:
-        return learn(lines, kind=kind, size=max(size, _SMALLEST), byte_fallback=byte_fallback)
-    except TooLargeError as error:
-        return learn(lines, kind=kind, size=error.possible, byte_fallback=byte_fallback)

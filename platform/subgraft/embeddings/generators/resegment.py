@@ -76,7 +76,9 @@ class Resegmenter:
         while position < len(tokens):
             taken = self._merge_length(tokens, position, draws[position])
             if taken > 1:
-                writer.write(taken, [_join([self._entries[t] for t in tokens[position : position + taken]])])
+                entries = (self._entries[t] for t in tokens[position : position + taken])
+                parts = [entry for entry in entries if entry is not None]
+                writer.write(taken, [Entry("".join(part.surface for part in parts), parts[0].word_initial)])
             else:
                 writer.write(1, self._split(tokens[position], draws[position, -1], generator), keep=tokens[position])
             position += taken
@@ -143,24 +145,15 @@ class _Writer:
     def write(self, taken: int, entries: Sequence[Entry], keep: int | None = None) -> None:
         """Replace the next `taken` original tokens by `entries`, or by the token `keep` when there are none."""
         start = len(self._tokens)
-        if entries:
-            self._tokens.extend(self._id(entry) for entry in entries)
-        elif keep is not None:
+        for entry in entries:
+            token = self._ids.get(entry)
+            if token is None:
+                token = self._size + self._new.setdefault(SimulatedToken(entry), len(self._new))
+            self._tokens.append(token)
+        if not entries and keep is not None:
             self._tokens.append(keep)
         self._spans.append(Span((self._read, self._read + taken), (start, len(self._tokens))))
         self._read += taken
 
-    def _id(self, entry: Entry) -> int:
-        existing = self._ids.get(entry)
-        if existing is not None:
-            return existing
-        return self._size + self._new.setdefault(SimulatedToken(entry), len(self._new))
-
     def finish(self) -> Resegmentation:
         return Resegmentation(self._tokens, list(self._new), self._spans)
-
-
-def _join(entries: Sequence[Entry | None]) -> Entry:
-    """Adjacent tokens of a word as one entry."""
-    parts = [entry for entry in entries if entry is not None]
-    return Entry("".join(part.surface for part in parts), parts[0].word_initial)

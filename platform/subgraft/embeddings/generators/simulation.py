@@ -25,7 +25,7 @@ from subgraft.subwords.similar_tokens.finder import Relation, SimilarTokenFinder
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.embedding_view import CompetingTokens
-from subgraft.training.objectives.compute.interface import Body, GeneratorView, TokenBatch
+from subgraft.training.objectives.compute.interface import GeneratorView, TokenBatch
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,9 @@ class SimulatedBatches(ABC):
         examples = [view.original(int(index), epoch) for index in indices]
         bodies = [view.body(example) for example in examples]
         rngs = [np.random.default_rng([self._seed, epoch, int(index), 1]) for index in indices]
-        results = [self.resegment(body.tokens, rng, self._room(body)) for body, rng in zip(bodies, rngs, strict=True)]
+        limit = self._max_positions
+        rooms = [None if limit is None else limit - body.around for body in bodies]
+        results = [self.resegment(b.tokens, rng, room) for b, rng, room in zip(bodies, rngs, rooms, strict=True)]
         sentences, new, competing_tokens = self.collect(results, rngs[0])
         rebuilt = [view.rebuild(example, body) for example, body in zip(examples, sentences, strict=True)]
         corrupted = [view.corrupt(example, rng) for example, rng in zip(rebuilt, rngs, strict=True)]
@@ -132,10 +134,6 @@ class SimulatedBatches(ABC):
             The tokens of each sentence, where ids from V on are the batch's new tokens; the generator's input for the
             new tokens; and the classes of the softmax.
         """
-
-    def _room(self, body: Body) -> int | None:
-        """The maximum number of tokens of the body."""
-        return None if self._max_positions is None else self._max_positions - body.around
 
 
 class Simulator(SimulatedBatches):

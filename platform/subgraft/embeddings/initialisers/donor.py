@@ -44,7 +44,13 @@ def map_from_donor(request: InitialiserInputs) -> NewRows:
         hint = "`subgraft transfer --donor MODEL`, or `donor: {model: …}` in a system, names it."
         raise UserError("this method needs a donor, a model that has the new tokens", hint=hint)
     donor_side = request.donor.side(request.side.name)
-    ids = _donor_ids(request, donor_side.tokenizer)
+    donor = donor_side.tokenizer
+    ids = [donor.ids.get(entry, NEW) for entry in request.entries]
+    if request.target is None:
+        ids += [NEW] * request.others
+    else:
+        origins = align(donor, request.target).origins
+        ids += [int(origins[token]) for token in request.other_ids]
     available = [index for index, token in enumerate(ids) if token != NEW]
     missing = [index for index, token in enumerate(ids) if token == NEW]
     subwords = [request.entries[index] for index in missing if index < len(request.entries)]
@@ -56,15 +62,6 @@ def map_from_donor(request: InitialiserInputs) -> NewRows:
         return replace(subword_rows, fallbacks=fallbacks)
     mapped = _map_rows(request, request.donor, donor_side, torch.tensor([ids[index] for index in available]))
     return replace(interleave_rows(mapped, subword_rows, [*available, *missing]), fallbacks=fallbacks)
-
-
-def _donor_ids(request: InitialiserInputs, donor: Tokenizer) -> list[int]:
-    """The donor's id of each requested token, or NEW."""
-    ids = [donor.ids.get(entry, NEW) for entry in request.entries]
-    if request.target is None:
-        return ids + [NEW] * request.others
-    origins = align(donor, request.target).origins
-    return ids + [int(origins[token]) for token in request.other_ids]
 
 
 def shared_tokens(model: Tokenizer, donor: Tokenizer) -> tuple[Tensor, Tensor]:
@@ -134,16 +131,12 @@ def pursuit_by_product(targets: Tensor, dictionary: Tensor, atoms: int) -> tuple
         row = (selected_vectors @ newest[:, :, None]).squeeze(2)
         gram[:, last, : last + 1] = gram[:, : last + 1, last] = row
         products[:, last] = (newest * targets).sum(dim=1)
-        coefficients = _solve(gram[:, : last + 1, : last + 1], products[:, : last + 1])
+        system, values = gram[:, : last + 1, : last + 1], products[:, : last + 1]
+        # A tiny ridge, for vectors that are equal or zero.
+        ridge = 1e-12 * system.diagonal(dim1=1, dim2=2).mean(dim=1) + 1e-30
+        coefficients = torch.linalg.solve(system + torch.diag_embed(ridge[:, None].expand_as(values)), values)
         residual = targets - (coefficients[:, None] @ selected_vectors).squeeze(1)
     return selected, coefficients
-
-
-def _solve(gram: Tensor, products: Tensor) -> Tensor:
-    """Coefficients [n, a], with a tiny ridge for vectors that are equal or zero."""
-    ridge = 1e-12 * gram.diagonal(dim1=1, dim2=2).mean(dim=1) + 1e-30
-    solution: Tensor = torch.linalg.solve(gram + torch.diag_embed(ridge[:, None].expand_as(products)), products)
-    return solution
 
 
 def map_linearly(vectors: Tensor, known: Tensor, rows: Tensor, ridge: float | None) -> Tensor:

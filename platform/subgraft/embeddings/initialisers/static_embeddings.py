@@ -32,8 +32,21 @@ def train_static(
     """
     from gensim.models import FastText, Word2Vec
 
-    sentences = _segment(lines, tokenizer)
-    options = _options(settings) | {"sg": int(algorithm != "cbow")}
+    if settings.dimensions is None:
+        raise UserError("the static embeddings' dimensions are not set", where="static_embeddings.dimensions")
+    pieces, special = tokenizer.pieces, tokenizer.special_ids
+    sentences = [[pieces[i] for i in ids if i not in special] for ids in tokenizer.encode_batch(list(lines))]
+    options: dict[str, Any] = {
+        "sg": int(algorithm != "cbow"),
+        "vector_size": settings.dimensions,
+        "window": settings.window,
+        "epochs": settings.epochs,
+        "min_count": settings.min_count,
+        "seed": settings.seed,
+        # For reproducibility: several workers would race for rows, and Python's hash differs between processes.
+        "workers": 1,
+        "hashfxn": lambda text: zlib.crc32(text.encode("utf-8")),
+    }
     if algorithm == "fasttext":
         options |= {"bucket": settings.ngram_buckets}
     model = (FastText if algorithm == "fasttext" else Word2Vec)(**options)
@@ -42,37 +55,13 @@ def train_static(
         what = f"no token occurs {settings.min_count} times in the text of the static embeddings"
         raise UserError(what, where="static_embeddings.min_count")
     model.train(corpus_iterable=sentences, total_examples=model.corpus_count, epochs=model.epochs)
-    vectors = torch.zeros(len(tokenizer), options["vector_size"])
+    vectors = torch.zeros(len(tokenizer), settings.dimensions)
     known = torch.zeros(len(tokenizer), dtype=torch.bool)
-    for token, piece in enumerate(tokenizer.pieces):
-        if piece in model.wv.key_to_index and token not in tokenizer.special_ids:
+    for token, piece in enumerate(pieces):
+        if piece in model.wv.key_to_index and token not in special:
             vectors[token] = torch.tensor(model.wv[piece])
             known[token] = True
     return StaticEmbeddings(tokenizer, vectors, known, {"algorithm": algorithm, **settings.model_dump()})
-
-
-def _segment(lines: Iterable[str], tokenizer: Tokenizer) -> list[list[str]]:
-    pieces, special = tokenizer.pieces, tokenizer.special_ids
-    return [[pieces[i] for i in ids if i not in special] for ids in tokenizer.encode_batch(list(lines))]
-
-
-def _options(settings: StaticEmbeddingSettings) -> dict[str, Any]:
-    if settings.dimensions is None:
-        raise UserError("the static embeddings' dimensions are not set", where="static_embeddings.dimensions")
-    return {
-        "vector_size": settings.dimensions,
-        "window": settings.window,
-        "epochs": settings.epochs,
-        "min_count": settings.min_count,
-        "seed": settings.seed,
-        # For reproducibility: several workers would race for rows, and Python's hash differs between processes.
-        "workers": 1,
-        "hashfxn": _stable_hash,
-    }
-
-
-def _stable_hash(text: str) -> int:
-    return zlib.crc32(text.encode("utf-8"))
 
 
 _NAME, _WHAT = "static_embeddings", "static embeddings"

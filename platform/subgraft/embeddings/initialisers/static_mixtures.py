@@ -141,7 +141,9 @@ def mix_locally_linear(
 
     A seen token that is initialised again is excluded from its own neighbours; otherwise its row would not change.
     """
-    own = _origins(request, space)
+    # Upstream ids of the tokens with a vector, -1 for tokens that the upstream vocabulary lacks.
+    with_vector = [entry for entry in request.entries if space.embeddings.row(entry) is not None]
+    own = torch.tensor([request.source.ids.get(entry, -1) for entry in with_vector], dtype=torch.long)
     k = min(neighbours, len(space.seen) - int(bool(torch.isin(own, space.origins).any())))
     unit = F.normalize(space.seen, dim=1)
     nearest, weights = [], []
@@ -167,9 +169,3 @@ def local_weights(vectors: Tensor, neighbours: Tensor, ridge: float) -> Tensor:
     gram.diagonal(dim1=1, dim2=2).add_(added[:, None])
     solution: Tensor = torch.linalg.solve(gram, torch.ones_like(gram[..., 0]))
     return solution / solution.sum(dim=1, keepdim=True)
-
-
-def _origins(request: InitialiserInputs, space: StaticSpace) -> Tensor:
-    """Upstream ids int64 [n] of the tokens with a vector, -1 for tokens that the upstream vocabulary lacks."""
-    with_vector = [entry for entry in request.entries if space.embeddings.row(entry) is not None]
-    return torch.tensor([request.source.ids.get(entry, -1) for entry in with_vector], dtype=torch.long)

@@ -149,12 +149,10 @@ class NewRowsOnly(ComputedTables):
         for name, ids in tokens.items():
             for part, table in tables_of(self.model, [name]).items():
                 if len(ids) and not self._has(table):
-                    self._add(part.replace(".", "_"), table, torch.from_numpy(ids))
-
-    def _add(self, key: str, table: Tensor, ids: Tensor) -> None:
-        self._computed[key] = table
-        self.rows[key] = nn.Parameter(table.detach()[ids].clone())
-        self.register_buffer(f"_{key}", ids, persistent=False)
+                    key = part.replace(".", "_")
+                    self._computed[key], rows = table, torch.from_numpy(ids)
+                    self.rows[key] = nn.Parameter(table.detach()[rows].clone())
+                    self.register_buffer(f"_{key}", rows, persistent=False)
 
     @property
     def trained(self) -> list[Tensor]:

@@ -16,7 +16,7 @@ from subgraft.embeddings.generators.network import commonness
 from subgraft.embeddings.initialisers.donor_model import Donor
 from subgraft.embeddings.initialisers.new_rows import InitialiserInputs, MixingMatrix, NewRows, full_matrix
 from subgraft.embeddings.methods.registry import method_spec
-from subgraft.embeddings.transplanting.token_ids import TokenIds, check_encoder_roles, translate_token_ids
+from subgraft.embeddings.transplanting.token_ids import check_encoder_roles, translate_token_ids
 from subgraft.modeling.families import family_of
 from subgraft.modeling.sides import Side, Tables, replace_tables, shares_table, side, side_config
 from subgraft.modeling.tokenizers import require_rows
@@ -127,7 +127,9 @@ def transplant(
     """
     method_spec(method.name)
     require_rows(source, {name: len(side(model, name).input.weight) for name in target})
-    token_ids = _token_ids(model, source, target)
+    if "encoder" in target:
+        check_encoder_roles(source["encoder"], target["encoder"])
+    token_ids = translate_token_ids(model, source, target)
     grafts = _grafts(model, source, target, method)
     tables = {name: graft.tables for name, graft in grafts.items()}
     reports = {name: graft.report for name, graft in grafts.items()}
@@ -141,22 +143,9 @@ def transplant(
     return Transplant(replaced, reports, matrices)
 
 
-def _token_ids(
-    model: PreTrainedModel, source: Mapping[SideName, Tokenizer], target: Mapping[SideName, Tokenizer]
-) -> TokenIds:
-    """The token ids of the model's settings in the new vocabularies."""
-    if "encoder" in target:
-        check_encoder_roles(source["encoder"], target["encoder"])
-    return translate_token_ids(model, source, target)
-
-
-def _are_same(first: Tokenizer, second: Tokenizer) -> bool:
-    return first.fingerprint == second.fingerprint
-
-
 def stays_shared(model: PreTrainedModel, target: Mapping[SideName, Tokenizer]) -> bool:
     """Whether both sides share their embeddings with the new vocabularies too; then they get the decoder's new rows."""
-    return shares_table(model) and len(target) == 2 and _are_same(target["encoder"], target["decoder"])
+    return shares_table(model) and len(target) == 2 and len({each.fingerprint for each in target.values()}) == 1
 
 
 def initialised_sides(model: PreTrainedModel, target: Mapping[SideName, Tokenizer]) -> tuple[SideName, ...]:
@@ -204,7 +193,19 @@ def graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: Tok
     )
     rows = method_spec(method.name).new_rows(request)
     matrix = None if rows.matrix is None else full_matrix(alignment, rows.matrix)
-    return Graft(_tables(upstream, alignment, rows, target), _report(name, method, alignment, rows), matrix)
+    report = TransplantReport(
+        side=name,
+        method=method.name,
+        size=len(alignment.origins),
+        seen=alignment.seen,
+        special=alignment.special,
+        unseen=len(alignment.unseen),
+        others=len(alignment.others),
+        fallbacks=dict(rows.fallbacks),
+        scale=rows.scale,
+        dropped=(),
+    )
+    return Graft(_tables(upstream, alignment, rows, target), report, matrix)
 
 
 def weight_scale(model: PreTrainedModel, upstream: Side) -> float:
@@ -232,18 +233,3 @@ def table_over(upstream: Tensor, alignment: Alignment, rows: Tensor) -> Tensor:
     table[copied] = upstream[origins[copied]]
     table[torch.tensor([*alignment.unseen, *alignment.others], dtype=torch.long)] = rows.to(upstream.dtype)
     return table
-
-
-def _report(name: SideName, method: Method, alignment: Alignment, rows: NewRows) -> TransplantReport:
-    return TransplantReport(
-        side=name,
-        method=method.name,
-        size=len(alignment.origins),
-        seen=alignment.seen,
-        special=alignment.special,
-        unseen=len(alignment.unseen),
-        others=len(alignment.others),
-        fallbacks=dict(rows.fallbacks),
-        scale=rows.scale,
-        dropped=(),
-    )
