@@ -31,18 +31,16 @@ def subwords(source: Tokenizer, entries: Sequence[Entry]) -> list[Parts]:
     character.
     """
     excluded = source.special_ids | {i for i, piece in enumerate(source.pieces) if piece == source.mark.value}
-    return [
-        _parts(source, entry, [i for i in ids if i not in excluded])
-        for entry, ids in zip(entries, source.segment_batch(entries), strict=True)
-    ]
-
-
-def _parts(source: Tokenizer, entry: Entry, segmented: list[int]) -> Parts:
-    if ordinary := [i for i in segmented if source.entries[i] is not None]:
-        return Parts(ordinary, Fallback.NONE)
-    if letters := [i for i in characters(source, entry) if i != MISSING]:
-        return Parts(letters, Fallback.CHARACTERS)
-    return Parts(segmented, Fallback.BYTES if segmented else Fallback.MEAN)
+    parts_of_entries = list[Parts]()
+    for entry, ids in zip(entries, source.segment_batch(entries), strict=True):
+        segmented = [i for i in ids if i not in excluded]
+        if ordinary := [i for i in segmented if source.entries[i] is not None]:
+            parts_of_entries.append(Parts(ordinary, Fallback.NONE))
+        elif letters := [i for i in characters(source, entry) if i != MISSING]:
+            parts_of_entries.append(Parts(letters, Fallback.CHARACTERS))
+        else:
+            parts_of_entries.append(Parts(segmented, Fallback.BYTES if segmented else Fallback.MEAN))
+    return parts_of_entries
 
 
 def spellable_unseen_tokens(source: Tokenizer, target: Tokenizer) -> tuple[int, ...]:

@@ -41,7 +41,8 @@ def align(source: Tokenizer, target: Tokenizer) -> Alignment:
     """
     special = _special_origins(source, target)
     textless = _textless_origins(source, target)
-    symbols = _symbol_origins(source, target)
+    by_spelling = _added_by_spelling(source)
+    symbols = {token: by_spelling[symbol] for token, symbol in target.symbols.items() if symbol in by_spelling}
     origins = np.full(len(target), NEW, dtype=np.int64)
     for token, entry in enumerate(target.entries):
         if token in target.special_ids:
@@ -104,11 +105,6 @@ def _added_by_spelling(tokenizer: Tokenizer) -> dict[str, int]:
     return {
         tokenizer.pieces[token]: token for token in sorted(tokenizer.special_ids.union(tokenizer.symbols), reverse=True)
     }
-
-
-def _symbol_origins(source: Tokenizer, target: Tokenizer) -> dict[int, int]:
-    by_piece = _added_by_spelling(source)
-    return {token: by_piece[symbol] for token, symbol in target.symbols.items() if symbol in by_piece}
 
 
 def _textless_origins(source: Tokenizer, target: Tokenizer) -> dict[int, int]:

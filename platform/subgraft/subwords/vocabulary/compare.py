@@ -106,23 +106,22 @@ def compare(upstream: Tokenizer, downstream: Tokenizer, lines: Iterable[str] | N
 def gap_between(upstream: Tokenizer, downstream: Tokenizer, text: ReadText | None, index: int, max_words: int) -> Gap:
     """The gap on a text that both have read, the upstream vocabulary as the first and the downstream one at `index`."""
     seen = sum(entry in upstream.ids for entry in downstream.ids)
+    text_gap = None
+    if text is not None:
+        text_gap = TextGap(
+            text.spellings[0],
+            text.spellings[index],
+            unknown_characters(upstream, text.words),
+            unknown_characters(downstream, text.words),
+            _most(upstream, downstream, text.words, max_words, lambda ours, theirs: ours - theirs),
+            lost_text(upstream, downstream, text.sample),
+        )
     return Gap(
         upstream_size=len(upstream),
         downstream_size=len(downstream),
         seen=seen,
         unseen=len(downstream.ids) - seen,
-        text=None if text is None else _text_gap(upstream, downstream, text, index, max_words),
-    )
-
-
-def _text_gap(upstream: Tokenizer, downstream: Tokenizer, text: ReadText, index: int, max_words: int) -> TextGap:
-    return TextGap(
-        text.spellings[0],
-        text.spellings[index],
-        unknown_characters(upstream, text.words),
-        unknown_characters(downstream, text.words),
-        _most(upstream, downstream, text.words, max_words, lambda ours, theirs: ours - theirs),
-        lost_text(upstream, downstream, text.sample),
+        text=text_gap,
     )
 
 

@@ -61,7 +61,14 @@ def extend(
     Raises:
         TooLargeError: The text supports fewer pieces; the error has their number.
     """
-    with_symbols = _with_symbols(tokenizer, words) if words else tokenizer
+    with_symbols = tokenizer
+    if words:
+        special = [tokenizer.pieces[token] for token in tokenizer.special_ids]
+        new = [word for word in require_symbols(words, special) if word not in tokenizer.symbols.values()]
+        renumbered = select_tokens(tokenizer.specification, range(len(tokenizer)))
+        backend: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(json.dumps(renumbered))
+        add_words(backend, new)
+        with_symbols = tokenizer.with_specification(json.loads(backend.to_str()))
     symbols = len(with_symbols) - len(tokenizer)
     if symbols > added:
         what = f"there are {symbols:,} new words, and room for {added:,} pieces"
@@ -113,7 +120,15 @@ def _extend(
     tokenizer: Tokenizer, words: Mapping[str, int], characters: Sequence[str], added: int, min_count: int
 ) -> Tokenizer:
     """The vocabulary with these characters, and joins up to `added` pieces. Raises TooLargeError for too few joins."""
-    complete = _with_characters(tokenizer, characters) if characters else tokenizer
+    complete = tokenizer
+    if characters:
+        renumbered = select_tokens(tokenizer.specification, range(len(tokenizer)))
+        if renumbered["model"]["type"] == "Unigram":
+            rarest = min(score for _, score in renumbered["model"]["vocab"])
+            renumbered = with_scores(renumbered, [(piece, rarest) for piece in characters])
+        else:
+            renumbered = with_pieces(renumbered, characters)
+        complete = tokenizer.with_specification(renumbered)
     remaining = added - len(characters)
     if not remaining:
         return complete
@@ -148,23 +163,6 @@ def _new_characters(tokenizer: Tokenizer, words: Mapping[str, int], min_count: i
             if piece not in known:
                 counts[piece] += words[word]
     return sorted((piece for piece, count in counts.items() if count >= min_count), key=lambda p: (-counts[p], p))
-
-
-def _with_characters(tokenizer: Tokenizer, characters: Sequence[str]) -> Tokenizer:
-    renumbered = select_tokens(tokenizer.specification, range(len(tokenizer)))
-    if renumbered["model"]["type"] != "Unigram":
-        return tokenizer.with_specification(with_pieces(renumbered, characters))
-    rarest = min(score for _, score in renumbered["model"]["vocab"])
-    return tokenizer.with_specification(with_scores(renumbered, [(piece, rarest) for piece in characters]))
-
-
-def _with_symbols(tokenizer: Tokenizer, words: Sequence[str]) -> Tokenizer:
-    special = [tokenizer.pieces[token] for token in tokenizer.special_ids]
-    new = [word for word in require_symbols(words, special) if word not in tokenizer.symbols.values()]
-    renumbered = select_tokens(tokenizer.specification, range(len(tokenizer)))
-    backend: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(json.dumps(renumbered))
-    add_words(backend, new)
-    return tokenizer.with_specification(json.loads(backend.to_str()))
 
 
 def with_codes(tokenizer: Tokenizer, codes: Sequence[str]) -> Tokenizer:

@@ -84,7 +84,9 @@ def learn(
     adopted = {each.content for each in symbols}
     words = [word for word in require_symbols(words, special.pieces) if word not in adopted]
     lines = text_between(lines, [*adopted, *words])
-    sampled = map(_cut_long_words, lines if max_lines is None else sample(lines, max_lines, seed))
+    chosen = lines if max_lines is None else sample(lines, max_lines, seed)
+    # A space within each word that is too long: all kinds take quadratic time for one, or fail.
+    sampled = (_LONG_WORD.sub(r"\g<0> ", line) for line in chosen)
     last = len(special.last) + len(symbols) + len(words)
     if byte_fallback and kind not in SENTENCEPIECE_KINDS:
         raise UserError(f"byte_fallback applies to unigram and bpe, not to {kind}")
@@ -139,11 +141,6 @@ def kind_like(tokenizer: Tokenizer) -> VocabularyKind:
     marks: dict[Mark, VocabularyKind] = {Mark.WORDPIECE: "wordpiece", Mark.BYTELEVEL: "byte-level-bpe"}
     algorithm: VocabularyKind = "bpe" if type(tokenizer.backend.model).__name__ == "BPE" else "unigram"
     return marks.get(tokenizer.mark, algorithm)
-
-
-def _cut_long_words(line: str) -> str:
-    """The line with a space within each word that is too long; all kinds take quadratic time for one, or fail."""
-    return _LONG_WORD.sub(r"\g<0> ", line)
 
 
 class SampledLines:

@@ -312,19 +312,11 @@ def _built_byte_level(entries: Mapping[str, Any], tokens: list[str], types: list
     steps = {"type": "Sequence", "pretokenizers": [{"trim_offsets": True, **step} for step in splitting.steps]}
     built = tokenizers.Tokenizer.from_str(json.dumps({**json.loads(built.to_str()), "pre_tokenizer": steps}))
     built.decoder = decoders.ByteLevel()
-    _add(built, tokens, types)
+    # Special tokens and user-defined symbols, whose ids do not change.
+    kinds = zip(tokens, types, strict=True)
+    marked = [(token, kind) for token, kind in kinds if kind in (CONTROL, UNKNOWN, USER_DEFINED)]
+    built.add_tokens([AddedToken(token, special=kind != USER_DEFINED, normalized=False) for token, kind in marked])
     return built
-
-
-def _add(built: tokenizers.Tokenizer, tokens: list[str], types: list[int]) -> None:
-    """Mark tokens as special tokens or as user-defined symbols; their ids do not change."""
-    built.add_tokens(
-        [
-            AddedToken(token, special=kind != USER_DEFINED, normalized=False)
-            for token, kind in zip(tokens, types, strict=True)
-            if kind in (CONTROL, UNKNOWN, USER_DEFINED)
-        ]
-    )
 
 
 def _model(entries: Mapping[str, Any], tokens: list[str], types: list[int], unigram: bool) -> bytes:

@@ -188,12 +188,7 @@ def _prefix_scheme(specification: Mapping[str, Any], mark: Mark) -> str:
 
 
 def _parsed(steps: Iterable[str]) -> list[normalizers.Normalizer]:
-    return [_normalizer(step) for step in steps]
-
-
-def _normalizer(step: str) -> normalizers.Normalizer:
-    """A normalizer of its JSON, which tokenizers reads as part of a tokenizer only."""
+    """Normalizers of their JSON, which tokenizers reads as parts of a tokenizer only."""
     empty = {"version": "1.0", "added_tokens": [], "model": {"type": "BPE", "vocab": {}, "merges": []}}
-    built: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(json.dumps({**empty, "normalizer": json.loads(step)}))
-    normalizer: normalizers.Normalizer = built.normalizer
-    return normalizer
+    whole = ({**empty, "normalizer": json.loads(step)} for step in steps)
+    return [tokenizers.Tokenizer.from_str(json.dumps(each)).normalizer for each in whole]

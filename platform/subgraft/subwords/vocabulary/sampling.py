@@ -159,7 +159,10 @@ class BpeDropout:
             self._merges.setdefault(pair, (rank, vocabulary[left + right]))
 
     def __call__(self, word: str, draws: Iterator[float]) -> list[int]:
-        ids = [i for character in word for i in self._character_ids(character)]
+        ids = list[int]()
+        for character in word:
+            known = self._vocabulary.get(character)
+            ids += self._spell(character) if known is None else [known]
         while True:
             possible = (
                 (*merge, position)
@@ -172,7 +175,3 @@ class BpeDropout:
             # Merges of equal rank have the same result, so `min` selects the leftmost position.
             _, merged, position = min(applicable)
             ids[position : position + 2] = [merged]
-
-    def _character_ids(self, character: str) -> list[int]:
-        known = self._vocabulary.get(character)
-        return self._spell(character) if known is None else [known]

@@ -37,7 +37,8 @@ class Segmenters:
             self.initial, self._before_initial = self.continuation, " "
         elif mark is Mark.SENTENCEPIECE and not _adds_prefix(specification):
             self.initial = _variant(backend, specification, _with_prefix)
-            self._before_initial = "" if _has_metaspace(specification) else " "
+            has_metaspace = any(step["type"] == "Metaspace" for step in _steps(specification))
+            self._before_initial = "" if has_metaspace else " "
 
     def encode_batch(self, surfaces: list[str], *, word_initial: bool) -> list[list[int]]:
         """Ids of each surface."""
@@ -92,10 +93,6 @@ def _with_prefix(step: Step) -> Step:
 
 def _steps(specification: Mapping[str, Any]) -> list[Step]:
     return [*component_steps(specification.get("normalizer")), *component_steps(specification.get("pre_tokenizer"))]
-
-
-def _has_metaspace(specification: Mapping[str, Any]) -> bool:
-    return any(step["type"] == "Metaspace" for step in _steps(specification))
 
 
 def _adds_prefix(specification: Mapping[str, Any]) -> bool:

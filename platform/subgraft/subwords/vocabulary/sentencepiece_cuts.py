@@ -110,7 +110,10 @@ class SentencePieceCuts:
         exact: dict[int, list[int]] = {}
         if self._agree:
             cuts = self._processor.encode([texts[i] for i in plain], num_threads=allowed_threads())
-            exact = {i: ids for i, ids in zip(plain, cuts, strict=True) if self._is_exact(ids)}
+            for i, ids in zip(plain, cuts, strict=True):
+                # All sums of scores are exact in short texts; an unknown token may stand for many characters.
+                if len(ids) <= self._max_tokens and self._unknown not in ids:
+                    exact[i] = ids
         remaining = [i for i in range(len(texts)) if i not in exact]
         exact.update(zip(remaining, self._fallback([texts[i] for i in remaining]), strict=True))
         return [exact[i] for i in range(len(texts))]
@@ -121,10 +124,6 @@ class SentencePieceCuts:
         if self._symbols is None:
             return True
         return self._symbols.search(text) is None and self._symbols.search(self._normalise(text)) is None
-
-    def _is_exact(self, ids: list[int]) -> bool:
-        """Whether all sums of scores are exact; an unknown token may stand for many characters."""
-        return len(ids) <= self._max_tokens and self._unknown not in ids
 
 
 def _any_of(texts: Sequence[str]) -> re.Pattern[str]:

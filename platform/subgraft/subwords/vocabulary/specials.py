@@ -78,17 +78,14 @@ def special_tokens(*, wordpiece: bool, mask: bool, languages: Sequence[str], lik
     last = [piece for role, piece in spelling.items() if role not in first]
     last += languages
     if like is not None:
-        last += [*like.languages, *_further_tokens(like)]
+        # Special tokens besides roles and languages, such as marks of entities or turns.
+        further = like.special_ids.difference(like.special.values(), like.languages.values())
+        others = [piece for i in sorted(further) if (piece := like.pieces[i]) and not PLACEHOLDER.search(piece)]
+        last += [*like.languages, *others]
         position = {piece: i for i, piece in enumerate(like.pieces)}
         last.sort(key=lambda piece: position.get(piece, -1))
     template = {} if like is None else {name: value for name, value in like.config.items() if name == CHAT_TEMPLATE}
     return SpecialTokens(spelling, first, tuple(dict.fromkeys(p for p in last if p not in first_pieces)), template)
-
-
-def _further_tokens(like: Tokenizer) -> list[str]:
-    """Special tokens besides roles and languages, such as marks of entities or turns, without placeholders."""
-    further = like.special_ids.difference(like.special.values(), like.languages.values())
-    return [piece for i in sorted(further) if (piece := like.pieces[i]) and not PLACEHOLDER.search(piece)]
 
 
 def _adopt_roles(like: Tokenizer, ours: dict[str, str]) -> dict[str, str]:

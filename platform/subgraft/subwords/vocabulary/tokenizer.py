@@ -369,37 +369,36 @@ class Tokenizer:
         The offset is NO_OFFSET for bare marks, which are not part of the text, and inside a special token that the text
         spells out.
         """
-        return [self._with_ends(encoding) for encoding in self._encode_texts(texts, self.backend.encode_batch)]
-
-    def _with_ends(self, encoding: tokenizers.Encoding) -> tuple[list[int], list[int]]:
-        ids: list[int] = []
-        ends: list[int] = []
-        for token, (_, end) in zip(encoding.ids, encoding.offsets, strict=True):
-            piece_ids = self._replace_special([token])
-            ids += piece_ids
-            # tokenizers counts the mark that it puts before a text as the text's first character.
-            ends += [NO_OFFSET] * (len(piece_ids) - 1) + [NO_OFFSET if self.pieces[token] == self.mark.value else end]
-        return ids, ends
+        of_texts = list[tuple[list[int], list[int]]]()
+        for encoding in self._encode_texts(texts, self.backend.encode_batch):
+            ids, ends = list[int](), list[int]()
+            for token, (_, end) in zip(encoding.ids, encoding.offsets, strict=True):
+                piece_ids = self._replace_special([token])
+                ids += piece_ids
+                # tokenizers counts the mark that it puts before a text as the text's first character.
+                is_bare = self.pieces[token] == self.mark.value
+                ends += [NO_OFFSET] * (len(piece_ids) - 1) + [NO_OFFSET if is_bare else end]
+            of_texts.append((ids, ends))
+        return of_texts
 
     def encode_with_words(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
         """Ids of each text, and the number of the word to which each token belongs, as transformers' `word_ids`.
 
         Words are separated by single spaces. A bare mark belongs to the word that follows it.
         """
-        encodings = self._encode_texts(texts, self.backend.encode_batch)
-        return [self._with_words(text, encoding) for text, encoding in zip(texts, encodings, strict=True)]
-
-    def _with_words(self, text: str, encoding: tokenizers.Encoding) -> tuple[list[int], list[int]]:
-        # The word of each character; that of a space is the next one.
-        word_at = list(accumulate(int(character == " ") for character in text)) or [0]
-        ids, words = list[int](), list[int]()
-        for token, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
-            # Where a normalizer removes a word, the mark of the next one spans it, so that only the end is certain.
-            visible = 0 if self.pieces[token] == self.mark.value else len(text[start:end].rstrip(" "))
-            piece_ids = self._replace_special([token])
-            ids += piece_ids
-            words += [word_at[max(start + visible if visible else end, 1) - 1]] * len(piece_ids)
-        return ids, words
+        of_texts = list[tuple[list[int], list[int]]]()
+        for text, encoding in zip(texts, self._encode_texts(texts, self.backend.encode_batch), strict=True):
+            # The word of each character; that of a space is the next one.
+            word_at = list(accumulate(int(character == " ") for character in text)) or [0]
+            ids, words = list[int](), list[int]()
+            for token, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
+                # Where a normalizer removes a word, the mark of the next one spans it, so that only the end is certain.
+                visible = 0 if self.pieces[token] == self.mark.value else len(text[start:end].rstrip(" "))
+                piece_ids = self._replace_special([token])
+                ids += piece_ids
+                words += [word_at[max(start + visible if visible else end, 1) - 1]] * len(piece_ids)
+            of_texts.append((ids, words))
+        return of_texts
 
     def segment(self, entry: Entry) -> list[int]:
         """Ids of one entry's subwords; a continuation is segmented without a word-initial mark."""

@@ -57,7 +57,11 @@ def describe(specification: Mapping[str, Any]) -> Description:
     """Read a parsed tokenizer.json. Raises ValueError for unsupported kinds of model."""
     model = specification["model"]
     mark = _mark(specification)
-    model_pieces = _pieces_by_id(model)
+    is_unigram = model["type"] == "Unigram"
+    if is_unigram:
+        model_pieces = {i: piece for i, (piece, _) in enumerate(model["vocab"])}
+    else:
+        model_pieces = {i: piece for piece, i in model["vocab"].items()}
     added_tokens = specification.get("added_tokens") or []
     added = {token["id"]: token["content"] for token in added_tokens}
     size = 1 + max([*model_pieces, *added], default=-1)
@@ -65,7 +69,7 @@ def describe(specification: Mapping[str, Any]) -> Description:
     pieces = tuple([piece_of.get(i, "") for i in range(size)])
     ids = dict(zip(reversed(pieces), range(size - 1, -1, -1), strict=True))
     byte_ids = _byte_ids(ids, mark, bool(model.get("byte_fallback")))
-    unknown = model["unk_id"] if model["type"] == "Unigram" else ids.get(model.get("unk_token"))
+    unknown = model["unk_id"] if is_unigram else ids.get(model.get("unk_token"))
     costs = _costs(model, pieces)
     return Description(
         mark=mark,
@@ -98,12 +102,6 @@ def merges_of(model: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for merge in model["merges"]:
         left, right = merge.split(" ") if isinstance(merge, str) else merge
         yield left, right
-
-
-def _pieces_by_id(model: Mapping[str, Any]) -> dict[int, str]:
-    if model["type"] == "Unigram":
-        return {i: piece for i, (piece, _) in enumerate(model["vocab"])}
-    return {i: piece for piece, i in model["vocab"].items()}
 
 
 def _costs(model: Mapping[str, Any], pieces: tuple[str, ...]) -> NDArray[np.float64]:

@@ -177,7 +177,12 @@ def hide_tokens(specification: Specification, ids: Collection[int]) -> Specifica
     """
     model = specification["model"]
     stand_ins = {i: f"{NO_TEXT}{i}" for i in ids}
-    changed = {**model, "vocab": _rename_pieces(model["vocab"], stand_ins)}
+    vocabulary: Any = model["vocab"]
+    if model["type"] == "Unigram":
+        vocabulary = [[stand_ins.get(i, piece), score] for i, (piece, score) in enumerate(vocabulary)]
+    else:
+        vocabulary = {stand_ins.get(i, piece): i for piece, i in vocabulary.items()}
+    changed = {**model, "vocab": vocabulary}
     if model["type"] == "BPE":
         hidden = {piece for piece, i in model["vocab"].items() if i in stand_ins}
         pairs = zip(model["merges"], merges_of(model), strict=True)
@@ -185,13 +190,6 @@ def hide_tokens(specification: Specification, ids: Collection[int]) -> Specifica
     remaining = [token for token in specification.get("added_tokens", []) if token["id"] not in stand_ins]
     added = [*remaining, *(_special_token(i, piece) for i, piece in stand_ins.items())]
     return {**specification, "model": changed, "added_tokens": sorted(added, key=lambda token: int(token["id"]))}
-
-
-def _rename_pieces(vocabulary: Any, names: Mapping[int, str]) -> Any:
-    """Pieces by id (unigram) or ids by piece, with other names for some."""
-    if isinstance(vocabulary, list):
-        return [[names.get(i, piece), score] for i, (piece, score) in enumerate(vocabulary)]
-    return {names.get(i, piece): i for piece, i in vocabulary.items()}
 
 
 def _special_token(token: int, content: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import tokenizers
 from tokenizers import models
 
 from subgraft.base.security.tokenizer_checks import as_user_error
-from subgraft.subwords.vocabulary.entry import SPACE_MARK, Entry, Mark
+from subgraft.subwords.vocabulary.entry import SPACE_MARK, Mark
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_spec import NO_TEXT
 
@@ -57,12 +57,15 @@ class WordBoundaries:
         # A space before a user-defined symbol is a mark of its own, except in WordPiece, which has no such marks.
         entries = tokenizer.entries if tokenizer.mark is Mark.WORDPIECE else tokenizer.word_entries
         pieces = list(zip(tokenizer.pieces, entries, strict=True))
+        mark = tokenizer.mark.value
+        # Also for pieces of bytes that are not a complete character.
+        begins = (piece.startswith(mark) if entry is None else entry.word_initial for piece, entry in pieces)
         surfaces = ["" if entry is None else entry.surface for entry in entries]
         return cls(
-            begins=special | _bool_array(_begins_word(piece, entry, tokenizer.mark) for piece, entry in pieces),
+            begins=special | _bool_array(begins),
             parts=_bool_array(unspaced(surface[:1]) for surface in surfaces),
             ends=special | _bool_array(unspaced(surface[-1:]) for surface in surfaces),
-            bare=_bool_array(entry is None and not piece.strip(tokenizer.mark.value) for piece, entry in pieces),
+            bare=_bool_array(entry is None and not piece.strip(mark) for piece, entry in pieces),
         )
 
     def words(self, tokens: Sequence[int]) -> list[list[int]]:
@@ -106,11 +109,6 @@ def _split_unspaced(word: str) -> list[str]:
 def unspaced(character: str) -> bool:
     """Whether a character belongs to a script that is written without white space between words."""
     return not character.isascii() and unicodedata.name(character, "").startswith(UNSPACED)
-
-
-def _begins_word(piece: str, entry: Entry | None, mark: Mark) -> bool:
-    """Whether a piece begins a word; also for pieces of bytes that are not a complete character."""
-    return piece.startswith(mark.value) if entry is None else entry.word_initial
 
 
 def _bool_array(values: Iterable[bool]) -> np.ndarray:
