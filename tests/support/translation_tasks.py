@@ -9,8 +9,8 @@ from torch import nn
 
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.training import FinetuneSettings
-from subgraft.contrib.context.added_context import with_context
 from subgraft.contrib.context.objective import ContextTranslationSettings
+from subgraft.contrib.context.stage import with_context
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.registry import CorpusSource
 from subgraft.data.synthetic_pairs import write_pairs

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
-from subgraft.contrib.context.added_context import with_context
 from subgraft.contrib.context.context_mbart import HierarchicalAttention, Sentences
+from subgraft.contrib.context.stage import with_context
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.transformers import export_transformers
 from subgraft.modeling.families import count_parameters

@@ -53,7 +53,10 @@ class AllocationPipeline:
     @cached_property
     def corpora(self) -> dict[str, Step[CorpusStage]]:
         """The corpus of each language. Raises UserError for a language without text."""
-        self._require_codes()
+        invalid = [code for code in self.settings.sources if not LANGUAGE_CODE.fullmatch(code_token(code))]
+        if invalid and self.settings.language_codes:
+            hint = "Name languages as in en, swh or zho_Hans, or set language_codes: false."
+            raise UserError(f"'{invalid[0]}' is not a name for a language code", where="texts", hint=hint)
         steps = {}
         for language, source in self.settings.sources.items():
             single_language = Languages(source=language, target=language)
@@ -117,12 +120,6 @@ class AllocationPipeline:
             compared={str(total): tuple(by_name) for total, by_name in capacities.items()},
         )
         return Step(stage, "report", inputs)
-
-    def _require_codes(self) -> None:
-        invalid = [code for code in self.settings.sources if not LANGUAGE_CODE.fullmatch(code_token(code))]
-        if invalid and self.settings.language_codes:
-            hint = "Name languages as in en, swh or zho_Hans, or set language_codes: false."
-            raise UserError(f"'{invalid[0]}' is not a name for a language code", where="texts", hint=hint)
 
     @property
     def _codes(self) -> tuple[str, ...]:

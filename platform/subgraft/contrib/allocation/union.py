@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import sentencepiece
 
@@ -49,7 +48,10 @@ def union(
 
 
 def _model(scores: Mapping[str, float], special: SpecialTokens, byte_fallback: bool) -> bytes:
-    proto = _empty_model()
+    # A model without pieces, with the normalisation of training.
+    rule = sentencepiece.SentencePieceNormalizer(rule_name=NORMALIZATION)
+    proto = parse(rule.serialized_model_proto())
+    del proto.pieces[:]
     trainer = proto.trainer_spec
     trainer.model_type = UNIGRAM
     trainer.byte_fallback = byte_fallback
@@ -69,11 +71,3 @@ def _model(scores: Mapping[str, float], special: SpecialTokens, byte_fallback: b
     trainer.vocab_size = len(proto.pieces)
     serialised: bytes = proto.SerializeToString(deterministic=True)
     return serialised
-
-
-def _empty_model() -> Any:
-    """A model without pieces, with the normalisation of training."""
-    rule = sentencepiece.SentencePieceNormalizer(rule_name=NORMALIZATION)
-    proto = parse(rule.serialized_model_proto())
-    del proto.pieces[:]
-    return proto

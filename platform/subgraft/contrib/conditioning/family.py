@@ -82,8 +82,14 @@ class Conditional(DecoderOnly):
         return self._family(config).projections(_language_model_config(config))
 
     def body_parameters(self, config: Config) -> Parameters:
-        body, new = self._family(config).body_parameters(_language_model_config(config)), self._new_parameters(config)
-        source = _settings(config).source
+        """Those of the language model, and those that the variant, the source encoder and the copy head add."""
+        body, settings = self._family(config).body_parameters(_language_model_config(config)), _settings(config)
+        source, copying, width = settings.source, settings.copying, self.width(config)
+        counts = _part_counts(settings.decoder, width, self.depth(config), self.key_width(config))
+        new = _variant(config).parameters(counts) + _source_parameters(settings, width)
+        if copying is not None:
+            new += parameter_counts.linear(width, width) + parameter_counts.linear(width, 1)
+            new += 0 if copying.threshold is None else parameter_counts.linear(width, 1)
         trained = new - (source.fixed if source.kind == "pretrained-text" else 0)
         return Parameters(body.total + new, trained if _variant(config).frozen else body.trained + trained)
 
@@ -129,16 +135,6 @@ class Conditional(DecoderOnly):
     def pretrained_stack(self, model: nn.Module) -> nn.Module | None:
         conditional: Any = model
         return conditional.language_model if _variant(conditional.config.to_dict()).pretrained else None
-
-    def _new_parameters(self, config: Config) -> int:
-        """Parameters that the variant, the source encoder and the copy head add to the language model."""
-        settings, width = _settings(config), self.width(config)
-        counts = _part_counts(settings.decoder, width, self.depth(config), self.key_width(config))
-        return (
-            _variant(config).parameters(counts)
-            + _source_parameters(settings, width)
-            + _copying_parameters(settings, width)
-        )
 
 
 def with_source(config: Config, settings: ConditioningSettings) -> dict[str, Any]:
@@ -224,10 +220,3 @@ def _source_parameters(settings: ConditioningSettings, width: int) -> int:
             width
         )
     return 0
-
-
-def _copying_parameters(settings: ConditioningSettings, width: int) -> int:
-    if settings.copying is None:
-        return 0
-    selector = 0 if settings.copying.threshold is None else parameter_counts.linear(width, 1)
-    return parameter_counts.linear(width, width) + parameter_counts.linear(width, 1) + selector

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,6 +11,7 @@ from subgraft.modeling.families import family_of
 from subgraft.training.stage import Inputs, Stage, Summary
 
 if TYPE_CHECKING:
+    from subgraft.modeling.bundle import Bundle
     from subgraft.modeling.families import Config
     from subgraft.training.context import Context
     from subgraft.training.stage import KnownInputs
@@ -34,6 +36,22 @@ class ContextStage(Stage):
         return family_of(model).with_context(model, self.sentences, 0)
 
     def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
-        from subgraft.contrib.context.added_context import add_context
+        from subgraft.modeling.bundle import Bundle
 
-        return add_context(self, inputs, out)
+        bundle = Bundle.load(inputs["model"])
+        extended = with_context(bundle, self.languages, self.sentences, self.seed)
+        extended.save(out)
+        new_parameters = extended.model.num_parameters() - bundle.model.num_parameters()
+        return {"parameters": extended.model.num_parameters(), "new_parameters": new_parameters}
+
+
+def with_context(bundle: Bundle, languages: Languages, sentences: int, seed: int) -> Bundle:
+    """The model with an encoder that reads the preceding sentences; its new weights depend on the seed only.
+
+    Raises UserError for models that read none.
+    """
+    from subgraft.pipeline.compute.models import extended_model
+
+    end = bundle.sequence_format(languages).source_ending[-1]
+    entries = family_of(bundle.model).with_context(bundle.model.config.to_dict(), sentences, end)
+    return replace(bundle, model=extended_model(bundle, entries, seed, "model.encoder.context."))

@@ -183,7 +183,12 @@ class BranchedModel(BranchedPreTrainedModel):
         if attention_mask is not None:
             present = attention_mask.bool()
         branch_module: Branch = self.nlu if branch == "nlu" else self.nlg
-        states = None if memory is None else self._check_memory(memory, branch_module, len(hidden))
+        states = None if memory is None else memory.states
+        if memory is not None:
+            layers = len(self.universal.layer) + len(branch_module.stack.layer)
+            if (len(memory.states), len(memory.present)) != (layers, len(hidden)):
+                what = f"a memory of {len(memory.states)} layers and {len(memory.present)} texts"
+                raise UserError(f"{what}, where one of {layers} layers and {len(hidden)} texts is needed")
         visible = _visible(present, None if memory is None else memory.present, forwards=branch == "nlg")
         depth = len(self.universal.layer)
         hidden, body_states = self.universal(hidden, visible, None if states is None else states[:depth])
@@ -202,13 +207,6 @@ class BranchedModel(BranchedPreTrainedModel):
         own: Branch = self.nlu if branch == "nlu" else self.nlg
         body, narrow = len(self.universal.layer), len(own.stack.layer)
         return [self.config.hidden_size] * body + [self.config.branch_width] * narrow
-
-    def _check_memory(self, memory: SegmentMemory, branch: Branch, rows: int) -> tuple[Tensor, ...]:
-        expected = len(self.universal.layer) + len(branch.stack.layer), rows
-        if (len(memory.states), len(memory.present)) != expected:
-            what = f"a memory of {len(memory.states)} layers and {len(memory.present)} texts"
-            raise UserError(f"{what}, where one of {expected[0]} layers and {rows} texts is needed")
-        return memory.states
 
 
 def _visible(present: Tensor, remembered: Tensor | None, forwards: bool) -> Tensor:

@@ -77,15 +77,11 @@ class RecurrentStates(StackStates):
         body: Any = self._model.base_model
         forwards_inputs = family_of(self._model).forwards_inputs if batch.forwards else {}
         inputs = self._embedding_view.read("decoder", batch.input_ids)
-        memory = self._recall(body.layer_widths(branch_of(batch.forwards)))
+        recalled, memory = self._memory.recall(batch.streams, batch.before), None
+        if recalled is not None:
+            widths: list[int] = body.layer_widths(branch_of(batch.forwards))
+            memory = SegmentMemory(torch.split(recalled.states[0].transpose(0, 1), widths, dim=2), ~recalled.empty)
         return body(**batch.inputs, **inputs, **forwards_inputs, memory=memory)
-
-    def _recall(self, widths: list[int]) -> SegmentMemory | None:
-        recalled = self._memory.recall(self._batch.streams, self._batch.before)
-        if recalled is None:
-            return None
-        states = recalled.states[0].transpose(0, 1)
-        return SegmentMemory(torch.split(states, widths, dim=2), ~recalled.empty)
 
 
 class RecurrentLoss(StackLoss):
@@ -159,13 +155,17 @@ class RecurrentObjective:
 
     def batch(self, indices: np.ndarray, epoch: int) -> RecurrentBatch:
         batch = self._objective.batch(indices, epoch)
+        # The positions of the last tokens of each block, without [CLS] and [SEP], or the token that is read again.
+        sizes = batch.attention_mask.sum(dim=1)
+        places = sizes[:, None] - 1 - self._tokens + torch.arange(self._tokens)[None]
+        carried = torch.where(places >= (0 if self._forwards else 1), places, NO_POSITION)
         kind = ForwardsRecurrentBatch if self._forwards else RecurrentBatch
         return kind(
             batch.input_ids,
             batch.attention_mask,
             batch.labels,
             *StreamRows.of(self.plan, indices, epoch),
-            self._carried(batch.attention_mask.sum(dim=1)),
+            carried,
         )
 
     def loss(self, label_smoothing: float) -> RecurrentLoss:
@@ -177,11 +177,6 @@ class RecurrentObjective:
 
     def dev_scores(self) -> Callable[[], dict[str, float]] | None:
         return self._objective.dev_scores()
-
-    def _carried(self, sizes: Tensor) -> Tensor:
-        """The positions of the last tokens of each block, without [CLS] and [SEP], or the token that is read again."""
-        places = sizes[:, None] - 1 - self._tokens + torch.arange(self._tokens)[None]
-        return torch.where(places >= (0 if self._forwards else 1), places, NO_POSITION)
 
 
 def branch_of(forwards: bool) -> BranchName:

@@ -231,7 +231,9 @@ class PermutationLoss(TokenLoss):
         self.weights = {"loss": 1.0} if head is None else {"loss": 1.0, "next_sentence": 1.0}
 
     def states(self, batch: PermutedBatch, embedding_view: EmbeddingView) -> PermutedStates:
-        return PermutedStates(self.model, batch, embedding_view, self._recall(batch))
+        recalled = None if self._memory is None else self._memory.recall(batch.streams, batch.before)
+        memory = None if recalled is None else Memory(recalled.states, recalled.empty)
+        return PermutedStates(self.model, batch, embedding_view, memory)
 
     def by(self, embedding_view: EmbeddingView, batch: PermutedBatch) -> dict[str, Tensor]:
         states = self.states(batch, embedding_view)
@@ -245,12 +247,6 @@ class PermutationLoss(TokenLoss):
             logits = self.next_sentence(read).float()
             losses["next_sentence"] = cross_entropy(logits, batch.follows, ignore_index=IGNORED, reduction="sum")
         return losses
-
-    def _recall(self, batch: PermutedBatch) -> Memory | None:
-        recalled = None if self._memory is None else self._memory.recall(batch.streams, batch.before)
-        if recalled is None:
-            return None
-        return Memory(recalled.states, recalled.empty)
 
 
 class PermutedView(GeneratorView[PermutedExample]):

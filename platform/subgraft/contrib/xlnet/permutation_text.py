@@ -104,7 +104,12 @@ class SegmentBlocks:
         self._languages = np.repeat(np.arange(len(parts)), runs)
         self._first_of_language = np.concatenate([[0], np.cumsum(runs)])
         if settings.input == "segment-pair":
-            _require_other_documents(parts)
+            if any(len(np.unique(part.documents)) < 2 for part in parts):
+                raise UserError(
+                    "a segment of another document needs two documents of each language, and there is one",
+                    where="upstream.objectives: permutation",
+                    hint="Write input: doc-sentences, or give more documents.",
+                )
             self._bounds = _pair_segments(costs, self._runs, room, request.seed)
         else:
             self._bounds = _pack_segments(costs, self._runs, room)
@@ -227,15 +232,6 @@ def _pair_segments(costs: np.ndarray, runs: np.ndarray, room: int, seed: int) ->
         starts.append(len(rows))
     begins, cuts, ends, foreign_rows = (np.array(column) for column in zip(*rows, strict=True))
     return _Bounds(np.array(starts), begins, cuts, ends, foreign_rows.astype(np.bool_))
-
-
-def _require_other_documents(parts: Sequence[_Part]) -> None:
-    if any(len(np.unique(part.documents)) < 2 for part in parts):
-        raise UserError(
-            "a segment of another document needs two documents of each language, and there is one",
-            where="upstream.objectives: permutation",
-            hint="Write input: doc-sentences, or give more documents.",
-        )
 
 
 @lru_cache(maxsize=4)
