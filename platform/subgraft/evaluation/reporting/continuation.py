@@ -254,7 +254,10 @@ def written_scores(data: ReportData) -> tuple[Table, ...]:
     names = _common_scores(data)
     if not names:
         return ()
-    p_values = {name: _p_values(data, name) for name in names}
+    p_values = dict[str, dict[str, float]]()  # by score and system, of scores that can be resampled
+    for name in names:
+        by_run = {(each.name, each.seed): each.statistics[name] for each in data.systems if name in each.statistics}
+        p_values[name] = {system: each.p_value for system, each in compare_all(data, name, by_run).items()}
     rows = []
     for system in data.system_names:
         results = data.results(system)
@@ -311,10 +314,3 @@ def _interval(data: ReportData, results: Sequence[SystemResult], name: str) -> I
     # Statistics of a single text, which every resample contains: only the seeds vary.
     single_text = np.array([[[result.scores[name].value, 1.0]] for result in results])
     return estimate(ratio, single_text, samples=samples, seed=seed).interval
-
-
-def _p_values(data: ReportData, name: str) -> dict[str, float]:
-    """The p-value of each system, for scores that can be resampled."""
-    systems = (system for system in data.systems if name in system.statistics)
-    compared = compare_all(data, name, {(system.name, system.seed): system.statistics[name] for system in systems})
-    return {system: comparison.p_value for system, comparison in compared.items()}

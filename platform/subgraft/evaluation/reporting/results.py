@@ -159,45 +159,34 @@ def _cost_table(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
         f"{multiples}Systems were timed one after another.",
         *findings.busy_notes(data),
         "Upstream, generator, finetuning: time to make one model; systems with the same upstream model share its time.",
-        *_trained_parameters(data),
-        *_left_out(data),
-        *_cut_outputs(data),
+        *_exceptions(data),
         *copying_notes(data),
     )
 
 
-def _trained_parameters(data: ReportData) -> list[str]:
-    """The parameters and memory of each finetuning, if systems train different shares of their model."""
+def _exceptions(data: ReportData) -> list[str]:
+    """Notes on parts of models that were trained, references that were left out, and outputs that were cut, if any."""
+    notes = []
     firsts = {name: data.results(name)[0] for name in data.system_names}
     shares = {round((first.trained_parameters or 0) / first.parameters, 2) for first in firsts.values()}
-    if len(shares) < 2 or not all(first.trained_parameters for first in firsts.values()):
-        return []
-    systems = ", ".join(
-        f"{name} {millions(first.trained_parameters or 0)} ({gibibytes(first.peak_memory or 0)})"
-        for name, first in firsts.items()
-    )
-    return [f"Parameters that finetuning trained (peak memory of one worker): {systems}."]
-
-
-def _left_out(data: ReportData) -> list[str]:
-    """How many dev references of each system were longer than its model takes, if any were."""
+    if len(shares) > 1 and all(first.trained_parameters for first in firsts.values()):
+        trained = ", ".join(
+            f"{name} {millions(first.trained_parameters or 0)} ({gibibytes(first.peak_memory or 0)})"
+            for name, first in firsts.items()
+        )
+        notes.append(f"Parameters that finetuning trained (peak memory of one worker): {trained}.")
     left_out = {
         name: max((point.references_left_out for result in data.results(name) for point in result.curve), default=0)
         for name in data.system_names
     }
-    systems = ", ".join(f"{name} {count(number)}" for name, number in left_out.items() if number)
-    return (
-        [f"Dev references longer than the model takes, left out of bits per character: {systems}."] if systems else []
-    )
-
-
-def _cut_outputs(data: ReportData) -> list[str]:
-    """How many outputs of each system ran into the length limit, if any did: they hold up their batches."""
+    if any(left_out.values()):
+        longer = ", ".join(f"{name} {count(number)}" for name, number in left_out.items() if number)
+        notes.append(f"Dev references longer than the model takes, left out of bits per character: {longer}.")
     cut = {name: sum(result.cut_outputs for result in data.results(name)) for name in data.system_names}
-    if not any(cut.values()):
-        return []
-    systems = ", ".join(f"{name} {count(number)}" for name, number in cut.items())
-    return [f"Outputs that were cut at the length limit, all seeds: {systems}."]
+    if any(cut.values()):  # they hold up their batches
+        numbers = ", ".join(f"{name} {count(number)}" for name, number in cut.items())
+        notes.append(f"Outputs that were cut at the length limit, all seeds: {numbers}.")
+    return notes
 
 
 def _cost_cells(system: SystemSummary, baseline: SystemSummary, data: ReportData) -> list[str | Text]:

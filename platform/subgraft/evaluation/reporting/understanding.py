@@ -172,9 +172,11 @@ def _cost_table(data: ReportData) -> Table:
 
 def _confusion(data: ReportData) -> list[Section]:
     """The confusion matrices of the baseline and of the system with the best main score."""
-    matrices = {
-        name: matrix for name in _contrasted_systems(data) if (matrix := _pooled_confusion(data, name)) is not None
-    }
+    matrices = dict[str, NDArray[np.int64]]()
+    for name in _contrasted_systems(data):
+        by_seed = (result.measured(Labelled) for result in data.results(name))
+        if confusions := [each.confusion for each in by_seed if each and each.confusion is not None]:
+            matrices[name] = np.sum(confusions, axis=0)
     predicted = data.systems[0].measured(Labelled)
     labels = predicted.labels if predicted else ()
     if not matrices or len(labels) > MOST_CLASSES:
@@ -190,12 +192,6 @@ def _contrasted_systems(data: ReportData) -> list[str]:
     others = sorted(data.system_names, key=lambda name: -sign * _mean_score(data, name, main.name))
     best = next((name for name in others if name != data.baseline), None)
     return [name for name in (data.baseline, best) if name is not None]
-
-
-def _pooled_confusion(data: ReportData, name: str) -> NDArray[np.int64] | None:
-    predicted = (result.measured(Labelled) for result in data.results(name))
-    matrices = [each.confusion for each in predicted if each and each.confusion is not None]
-    return np.sum(matrices, axis=0) if matrices else None
 
 
 def plot_confusion(labels: Sequence[str], matrices: Mapping[str, NDArray[np.int64]]) -> bytes:

@@ -30,21 +30,13 @@ def pooled_bins(by_seed: Sequence[Calibration]) -> tuple[Bin, ...]:
     """The bins of all seeds together, every prediction counting once; empty unless all seeds have them."""
     if not all(calibration.bins for calibration in by_seed):
         return ()
-    return tuple(_pool(bins) for bins in zip(*(calibration.bins for calibration in by_seed), strict=True))
-
-
-def _pool(bins: Sequence[Bin]) -> Bin:
-    count = sum(each.count for each in bins)
-
-    def mean(values: Sequence[float | None]) -> float | None:
-        return (
-            sum((value or 0.0) * each.count for value, each in zip(values, bins, strict=True)) / count
-            if count
-            else None
-        )
-
-    confidence = mean([each.confidence for each in bins])
-    return Bin(bins[0].low, bins[0].high, count, confidence, mean([each.accuracy for each in bins]))
+    pooled = list[Bin]()
+    for bins in zip(*(calibration.bins for calibration in by_seed), strict=True):
+        count = sum(each.count for each in bins)
+        confidence = sum((each.confidence or 0.0) * each.count for each in bins) / count if count else None
+        accuracy = sum((each.accuracy or 0.0) * each.count for each in bins) / count if count else None
+        pooled.append(Bin(bins[0].low, bins[0].high, count, confidence, accuracy))
+    return tuple(pooled)
 
 
 def _of_tokens(data: ReportData) -> list[Section]:

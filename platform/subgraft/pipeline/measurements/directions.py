@@ -93,31 +93,24 @@ class Directions:
 
 
 def _read(sources: Sources) -> Directions | None:
-    results = {
-        name: _result(evaluated, sources.seen[name], zero_shot=name in sources.zero_shot)
-        for name, evaluated in sources.directions.items()
-    }
+    results = dict[str, DirectionResult]()
+    for name, evaluated in sources.directions.items():
+        evaluation = read_evaluation(evaluated)
+        language = read_record(evaluated)["recipe"]["languages"]["target"]
+        texts, references, outputs = (
+            read_lines(evaluated / f"{kind}.txt") for kind in ("sources", "references", "hypotheses")
+        )
+        copied = corpus_scores(texts, references, language, ["BLEU", "chrF"])
+        results[name] = DirectionResult(
+            {metric: Score(**score) for metric, score in evaluation["scores"].items()},
+            {metric: counts for metric, counts in load_file(evaluated / STATISTICS).items() if metric != SPELLED},
+            {str(metric): score for metric, score in copied.items()},
+            zero_shot=name in sources.zero_shot,
+            copying=copying(texts, outputs, language),
+            output_language=evaluation.get("output_language", {}),
+            **json.loads((sources.seen[name] / SEEN).read_text(encoding="utf-8")),
+        )
     return Directions(results) if results else None
-
-
-def _result(evaluated: Path, seen: Path, *, zero_shot: bool) -> DirectionResult:
-    evaluation = read_evaluation(evaluated)
-    language = read_record(evaluated)["recipe"]["languages"]["target"]
-    sources, references, outputs = (
-        read_lines(evaluated / f"{kind}.txt") for kind in ("sources", "references", "hypotheses")
-    )
-    return DirectionResult(
-        {metric: Score(**score) for metric, score in evaluation["scores"].items()},
-        {metric: counts for metric, counts in load_file(evaluated / STATISTICS).items() if metric != SPELLED},
-        {
-            str(metric): score
-            for metric, score in corpus_scores(sources, references, language, ["BLEU", "chrF"]).items()
-        },
-        zero_shot,
-        copying=copying(sources, outputs, language),
-        output_language=evaluation.get("output_language", {}),
-        **json.loads((seen / SEEN).read_text(encoding="utf-8")),
-    )
 
 
 def directions(data: ReportData) -> list[Section]:
