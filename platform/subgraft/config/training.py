@@ -255,26 +255,18 @@ class PretrainSettings(ModelTrainingSettings):
         return stages
 
     @model_validator(mode="after")
-    def _reaches_every_length(self) -> Self:
+    def _of_pretraining(self) -> Self:
         _require_ascending("length_schedule", [each.step for each in self.length_schedule])
         if self.length_schedule and self.length_schedule[-1].step >= (self.max_steps or MAX_COUNT):
             raise ValueError(
                 f"length_schedule: step {self.length_schedule[-1].step} is not before the end, max_steps "
                 f"{self.max_steps}: change earlier, or raise max_steps"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _schedule_without_an_end(self) -> Self:
         if self.schedule_per_objective and self.schedule in ("linear", "cosine"):
             raise ValueError(
                 f"schedule_per_objective: {self.schedule} needs the number of updates of an objective, which is not "
                 "known: write `schedule: noam`, inverse-square-root or constant"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _smooths_probabilities(self) -> Self:
         kind = None if self.target_sampling is None else self.target_sampling.kind
         if kind == "noise-contrastive" and self.label_smoothing:
             raise ValueError("target_sampling noise-contrastive has no probabilities: write `label_smoothing: 0`")
@@ -326,13 +318,9 @@ class FinetuneSettings(ModelTrainingSettings):
     monolingual_fraction: Annotated[float, Field(gt=0, le=1)] = 0.5
 
     @model_validator(mode="after")
-    def _has_layers(self) -> Self:
+    def _of_finetuning(self) -> Self:
         if self.outer_layers is not None and self.train not in ("all", "body"):
             raise ValueError(f"outer_layers needs `train: all` or body, not {self.train}: leave it out")
-        return self
-
-    @model_validator(mode="after")
-    def _share_of_a_batch(self) -> Self:
         if "monolingual_fraction" in self.model_fields_set:
             self.require_share_of_batch()
         return self
