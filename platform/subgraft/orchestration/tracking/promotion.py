@@ -102,8 +102,13 @@ def _require_comparable(candidate: RegisteredVersion, champion: RegisteredVersio
 def _compare(
     registry: Registry, candidate: RegisteredVersion, champion: RegisteredVersion, requirement: Requirement
 ) -> Comparison:
-    texts = {version.number: _texts(registry, version) for version in (candidate, champion)}
-    ours, theirs = texts[candidate.number], texts[champion.number]
+    texts = list[Path]()
+    for version in (candidate, champion):
+        if (directory := registry.evaluation(version)) is None:
+            hint = "Run its experiment again: that registers them with it."
+            raise UserError("it was registered without its test translations", where=version.uri, hint=hint)
+        texts.append(directory)
+    ours, theirs = texts
     for name in ("sources.txt", "references.txt"):
         if file_digest(ours / name) != file_digest(theirs / name):
             raise UserError(
@@ -112,23 +117,14 @@ def _compare(
                 hint="Run both experiments with the same downstream test set.",
             )
     language = candidate.tags.get(TARGET_LANGUAGE, "")
-    statistics = [_statistics(directory, language) for directory in (ours, theirs)]
+    statistics = list[FloatArray]()  # BLEU's counts [1, sentences, 10] of each
+    for directory in texts:
+        hypotheses, references = (
+            list(reading.lines(directory / name)) for name in ("hypotheses.txt", "references.txt")
+        )
+        check_parallel(hypotheses, references, str(directory))
+        statistics.append(sentence_statistics("BLEU", hypotheses, references, language)[None])
     return compare("BLEU", *statistics, samples=requirement.samples, seed=requirement.seed)
-
-
-def _texts(registry: Registry, version: RegisteredVersion) -> Path:
-    texts = registry.evaluation(version)
-    if texts is None:
-        hint = "Run its experiment again: that registers them with it."
-        raise UserError("it was registered without its test translations", where=version.uri, hint=hint)
-    return texts
-
-
-def _statistics(directory: Path, language: str) -> FloatArray:
-    """BLEU's counts [1, sentences, 10]."""
-    hypotheses, references = (list(reading.lines(directory / name)) for name in ("hypotheses.txt", "references.txt"))
-    check_parallel(hypotheses, references, str(directory))
-    return sentence_statistics("BLEU", hypotheses, references, language)[None]
 
 
 def _tags(
