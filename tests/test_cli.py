@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 
 import toys
 from subgraft import __version__
+from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbeddings, origin
 from subgraft.interfaces.cli import main, parser
@@ -512,6 +513,30 @@ def test_a_reader_that_has_enough_is_not_an_error() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("export m --to gguf --out o", "export --to gguf --model m --out o"),
+        ("export m --to gguf --out o", "export --to gguf --out o --model=m"),
+        ("predict m --input f", "predict --input f --model m"),
+        ("vocab trim m --text a b --out o", "vocab trim --text a b --model m --out o"),
+        ("serve a b", "serve b --model a"),
+        ("generate --model m --input f", "generate m --input f"),
+    ],
+)
+def test_a_model_is_an_argument_or_an_option(one: str, other: str) -> None:
+    first, second = (vars(parser().parse(words.split())) for words in (one, other))
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    "words", ["export m --model n --to gguf --out o", "evaluate m --references r", "predict --model"]
+)
+def test_a_model_that_is_there_twice_or_nowhere_is_refused(words: str) -> None:
+    with pytest.raises(UserError):
+        parser().parse(words.split())
 
 
 @pytest.mark.parametrize(

@@ -285,7 +285,7 @@ def test_the_picture_of_many_systems_has_the_best_on_dev(wide_data: ReportData) 
     assert "Of 22 systems these are best on dev" in scores_figure(wide_data, main_scores(wide_data)).caption
 
 
-def test_the_first_screen_has_the_answer_a_picture_and_the_command(report_data: ReportData, tmp_path: Path) -> None:
+def test_the_first_screen_has_the_answer_the_command_and_a_picture(report_data: ReportData, tmp_path: Path) -> None:
     """In this order, in both forms; all else is below it, folded in HTML."""
     data = replace(report_data, command="subgraft run configs/laws.yaml finetune.epochs=5")
     write_report(data, tmp_path)
@@ -294,13 +294,13 @@ def test_the_first_screen_has_the_answer_a_picture_and_the_command(report_data: 
     assert answer.system == "AVG" and "34.3 % fewer tokens (18.0 in place of 27.4)" in answer.sentence
     headings = [section.title for section in document_of(data).sections]
     order = {
-        html: [answer.sentence, GENERATED_NOTICE, answer.remarks[0], "<img src=", data.command, *headings],
+        html: [answer.sentence, GENERATED_NOTICE, data.command, answer.remarks[0], "<img src=", *headings],
         markdown: [
             escape_markdown(answer.sentence),
             GENERATED_NOTICE,
+            data.command,
             answer.remarks[0],
             "plots/scores.png",
-            data.command,
             *(f"## {heading}" for heading in headings),
         ],
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -51,7 +52,7 @@ def test_it_is_read_from_the_answer_to_a_folded_table(browser: Browser, address:
     browser.open(address, WIDE)
     assert browser.one(".lead").text.startswith("Take AVG, which scores better than pretrain-finetune: BLEU +")
     assert browser.texts("dl.commands code")[0] == COMMAND
-    assert bottom(browser, "dl.commands") < 900, "answer, picture and command are on the first screen"
+    assert bottom(browser, "dl.commands") < bottom(browser, "figure") < 900, "all of these are on the first screen"
     assert browser.fits() and background(browser) == "rgb(255, 255, 255)"
     tables = browser.all("table")
     assert len(tables) > 8 and not any(table.is_displayed() for table in tables)
@@ -69,12 +70,23 @@ def test_it_is_read_from_the_answer_to_a_folded_table(browser: Browser, address:
 
 def test_on_a_phone_tables_scroll_and_the_page_does_not(browser: Browser, address: str) -> None:
     browser.open(address, NARROW)
-    assert bottom(browser, ".lead") < 500 and browser.fits()
+    assert bottom(browser, ".lead") < bottom(browser, "dl.commands") < 800 and browser.fits()
     browser.driver.execute_script("for (const one of document.querySelectorAll('details')) one.open = true")
     assert browser.fits()
     wide = "return [...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth).length"
     assert browser.driver.execute_script(wide) > 3
     assert any(one.is_displayed() for one in browser.all(".wider")), "which is said below them"
+
+
+def test_a_long_command_is_folded(browser: Browser, report_data: ReportData, tmp_path: Path) -> None:
+    command = f"{COMMAND} {' '.join(f'texts/part-{number}.txt' for number in range(40))}"
+    write_report(replace(report_data, command=command), tmp_path)
+    browser.open((tmp_path / "report.html").as_uri(), NARROW)
+    assert not browser.one("dl.commands").is_displayed() and browser.fits()
+    summary = next(one for one in browser.all("summary") if one.text == "The command that made it")
+    assert summary.rect["y"] + summary.rect["height"] < 800
+    summary.click()
+    browser.wait(lambda: browser.texts("dl.commands code")[0] == command)
 
 
 def test_in_the_dark_it_is_dark(browser: Browser, address: str) -> None:

@@ -46,8 +46,8 @@ def test_words_the_upstream_vocabulary_cuts_are_found_with_their_pieces(
     assert not {"mann", "haus", "der"} & set(words)
     for word, pieces in words.items():
         assert len(pieces) >= 3
-        assert "".join(pieces).replace("▁", "") == word
-        assert pieces[0].startswith("▁")
+        assert "".join(pieces).replace("␣", "") == word
+        assert pieces[0].startswith("␣")
 
 
 def test_without_spaces_downstream_subwords_stand_in_for_words() -> None:

@@ -15,6 +15,7 @@ from subgraft.experiments.origin import Origin, origin_of
 from subgraft.interfaces.serving.application import application
 from subgraft.interfaces.serving.vocabularies import MAX_CHARACTERS
 from subgraft.interfaces.serving.writer import Writer
+from subgraft.subwords.vocabulary.cuts import readable
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import english_tokenizer, german, german_tokenizer
@@ -83,11 +84,11 @@ def test_a_token_says_where_its_embedding_is_from(origin: Origin) -> None:
         facts = _facts(client, unseen)
         entry = NEW.entries[NEW.pieces.index(unseen)]
         assert entry is not None
-        parts = [old.pieces[part] for part in old.segment(entry) if old.pieces[part] != "▁"]
+        parts = [readable(old, part) for part in old.segment(entry) if old.pieces[part] != "▁"]
         assert f"the mean of those of {' + '.join(parts)} in" in facts["origin"]
         assert {each["piece"] for each in facts["similar"]} >= set(parts) and facts["similar_in"] == "original"
         before = _facts(client, copied, which="original")
-        assert before["origin"] == "" and copied not in [each["piece"] for each in before["similar"]]
+        assert before["origin"] == "" and copied.replace("▁", "␣") not in [each["piece"] for each in before["similar"]]
         assert _facts(client, NEW.pieces[NEW.special["unk"]])["role"] == "unknown token"
 
 

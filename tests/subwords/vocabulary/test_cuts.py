@@ -70,5 +70,14 @@ def test_kinds_of_cells() -> None:
 
 def test_pieces_are_read_as_text() -> None:
     tokenizer = learn(["schön grün"] * 20, kind="byte-level-bpe", size=268)
-    pieces = "".join(readable(tokenizer, token) for token in tokenizer.encode("schön grün"))
-    assert "Ġ" in pieces and "ö" in pieces and "Ã" not in pieces
+    pieces = [readable(tokenizer, token) for token in tokenizer.encode("schön grün")]
+    assert "".join(pieces) == "schön␣grün"
+    assert [readable(tokenizer, token) for token in tokenizer.encode("é\n")] == ["<0xC3>", "<0xA9>", "↵"]
+    sentencepiece = learn(german(), kind="bpe", size=420, byte_fallback=True)
+    assert (
+        "".join(readable(sentencepiece, token) for token in sentencepiece.encode("garten é")) == "␣garten␣<0xC3><0xA9>"
+    )
+    word_pieces = learn(german(), kind="wordpiece", size=150)
+    assert [readable(word_pieces, token) for token in range(150)] == list(word_pieces.pieces)
+    special = next(iter(tokenizer.special.values()))
+    assert readable(tokenizer, special) == tokenizer.pieces[special]

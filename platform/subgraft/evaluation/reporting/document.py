@@ -97,10 +97,11 @@ class Folded:
 
 @dataclass(frozen=True)
 class Commands:
-    """Commands to copy."""
+    """Commands to copy. summary: what opens them in HTML, where they are long; empty if they are open."""
 
     kind: ClassVar[str] = "commands"
     commands: tuple[Command, ...]
+    summary: str = ""
 
 
 Block = Paragraph | Lead | Bullets | Notice | Figure | Folded | Commands | Table

@@ -18,6 +18,7 @@ from subgraft.evaluation.reporting.document import Block, Paragraph, Section
 from subgraft.evaluation.reporting.numbers import MISSING, count, percent
 from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.table import Span, Table, Text, table, text
+from subgraft.subwords.vocabulary.cuts import readable
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -278,7 +279,7 @@ def over_segmented_words(
         words.update({word: Entry(word, True) for line in references for word in words_of(line)})
     segmented = upstream.segment_batch(list(words.values()))
     return {
-        word: tuple(upstream.pieces[token] for token in ids)
+        word: tuple(readable(upstream, token) for token in ids)
         for word, ids in zip(words, segmented, strict=True)
         if len(ids) >= at_least
     }

@@ -64,6 +64,10 @@ def subtitle(data: ReportData, tested: str) -> str:
     )
 
 
+# Three lines of a phone.
+_LONG_COMMAND = 100
+
+
 def first_screen(
     data: ReportData,
     answer: Answer,
@@ -71,15 +75,16 @@ def first_screen(
     notices: Sequence[document.Notice] = (),
     remarks: Sequence[Text] = (),
 ) -> tuple[document.Block, ...]:
-    """The answer with its remarks, one picture, and the command that made the report."""
+    """The answer, the command that made the report, remarks, and one picture."""
     bullets = (*map(text, answer.remarks), *remarks)
+    folded = "The command that made it" if len(data.command) > _LONG_COMMAND else ""
     return (
         document.Lead(answer.sentence),
         *findings.notices(data),
         *notices,
+        *([document.Commands((Command("made by", data.command),), folded)] if data.command else []),
         *([document.Bullets(bullets)] if bullets else []),
         picture,
-        *([document.Commands((Command("made by", data.command),))] if data.command else []),
     )
 
 

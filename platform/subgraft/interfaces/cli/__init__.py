@@ -62,7 +62,9 @@ class CommandParser(Parser):
         formatter.start_section("options")
         formatter.add_arguments([each for each in self._actions if each is not commands])
         formatter.end_section()
-        formatter.add_text("`subgraft COMMAND --help` shows a command's arguments.")
+        formatter.add_text(
+            "`subgraft COMMAND --help` shows a command's arguments. MODEL and --model MODEL are the same."
+        )
         return formatter.format_help()
 
 

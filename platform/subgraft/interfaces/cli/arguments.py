@@ -62,7 +62,7 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """As argparse's, but unexpected arguments are an error, and unknown options are reported before missing."""
-        words = list(sys.argv[1:] if args is None else args)
+        words = self._with_model(list(sys.argv[1:] if args is None else args))
         self._require_known_options(words)
         if self._subparsers is not None:
             return super().parse_known_args(words, namespace)
@@ -74,6 +74,23 @@ class Parser(argparse.ArgumentParser):
         elif remaining:
             self.error(f"unexpected: {' '.join(remaining)}")
         return parsed, []
+
+    def _with_model(self, words: list[str]) -> list[str]:
+        """The words with MODEL in place of --model MODEL, or the other way round, as this command has it."""
+        option = self._option_string_actions.get("--model")
+        positional = [each for each in self._actions if not each.option_strings]
+        if option is not None and option.required and not positional:
+            named = any(word.partition("=")[0] == "--model" for word in words)
+            return words if named or not words or words[0].startswith("-") else ["--model", *words]
+        if option is not None or not positional or positional[0].metavar != "MODEL":
+            return words
+        options = words[: words.index("--")] if "--" in words else words
+        for index, word in enumerate(options):
+            if word.startswith("--model="):
+                return [word.removeprefix("--model="), *words[:index], *words[index + 1 :]]
+            if word == "--model" and index + 1 < len(options):
+                return [words[index + 1], *words[:index], *words[index + 2 :]]
+        return words
 
     def _require_known_options(self, words: Sequence[str]) -> None:
         for word in words:

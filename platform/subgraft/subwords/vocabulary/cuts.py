@@ -10,7 +10,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from subgraft.subwords.vocabulary.entry import Mark
+from subgraft.subwords.vocabulary.entry import BYTE_OF_CHARACTER, SPACE_MARK, Mark
 from subgraft.subwords.vocabulary.spelling import byte_tokens
 from subgraft.subwords.vocabulary.tokenizer import NO_OFFSET, Tokenizer
 
@@ -18,6 +18,8 @@ Kind = Literal["", "unknown", "bytes", "part"]
 # Signs that join the letters around them in the scripts with conjuncts (Unicode 15.1, annex 29, rule GB9c).
 _VIRAMAS = frozenset("\u094d\u09cd\u0acd\u0b4d\u0c4d\u0d4d")
 _JOINERS = frozenset("\u200c\u200d")
+# What white space is shown as.
+_SHOWN: dict[int, str] = {ord(" "): "␣", ord("\n"): "↵", ord("\t"): "⇥"}
 
 
 class Cell(NamedTuple):
@@ -71,11 +73,22 @@ def cut(tokenizer: Tokenizer, text: str) -> Cut:
 
 
 def readable(tokenizer: Tokenizer, token: int) -> str:
-    """A piece for display: unchanged, but byte-level pieces as text if they are valid text."""
-    entry = tokenizer.entries[token]
-    if entry is None or tokenizer.mark is not Mark.BYTELEVEL or token in tokenizer.symbols:
-        return tokenizer.pieces[token]
-    return (tokenizer.mark.value if entry.word_initial else "") + entry.surface
+    """A token as people read it: ␣ is a space, ↵ the end of a line, and <0xC3> a byte of a part of a character.
+
+    WordPiece's ## before the continuation of a word, and special tokens, stay.
+    """
+    piece = tokenizer.pieces[token]
+    if token in tokenizer.symbols or token in tokenizer.special_ids or tokenizer.mark is Mark.WORDPIECE:
+        return piece
+    if tokenizer.mark is Mark.SENTENCEPIECE:
+        return piece.translate(_SHOWN | {ord(SPACE_MARK): "␣"})
+    if not all(character in BYTE_OF_CHARACTER for character in piece):
+        return piece.translate(_SHOWN)  # an added token
+    spelled = bytes(BYTE_OF_CHARACTER[character] for character in piece).decode("utf-8", "surrogateescape")
+    # A byte that is not valid text is U+DC00 and its number.
+    return "".join(f"<0x{ord(one) - 0xDC00:02X}>" if "\udc80" <= one <= "\udcff" else one for one in spelled).translate(
+        _SHOWN
+    )
 
 
 def _is_mark(tokenizer: Tokenizer, token: int) -> bool:
