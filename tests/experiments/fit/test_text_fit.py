@@ -110,6 +110,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def _rates(experiment: Experiment, name: str) -> tuple[float | None, float | None]:
+    """The learning rates of a system's old and new embeddings, where they are not the body's and the old ones'."""
+    (system,) = (system for system in experiment.systems if system.name == name)
+    settings = system.finetuning(experiment.finetune)
+    return settings.embedding_learning_rate, settings.new_embedding_learning_rate
+
+
 @pytest.mark.parametrize(
     ("name", "kind"),
     [("Llama-2-7b", "bpe"), ("Qwen2.5-0.5B", "byte-level-bpe"), ("gemma-2b", "bpe"), ("gpt2", "byte-level-bpe")],
@@ -133,9 +140,13 @@ def test_a_plan_compares_vocabularies_and_trains_nothing(
     assert experiment.task == "continuation" and experiment.evaluation.upstream_sentences == 200
     old, *_, extended, replaced = experiment.systems
     assert extended.initialiser == "fitted" and extended.untie == tied and not old.untie
-    rates = {each.name: each.finetuning(experiment.finetune).embedding_learning_rate for each in experiment.systems}
-    assert (rates["old"], rates["extended"]) == ((2e-5, 2e-4) if tied else (None, None))
-    assert extended.new_embedding_learning_rate is None and replaced.new_embedding_learning_rate == 1e-3
+    untied = "untied" if tied else "old"
+    assert _rates(experiment, "old") == _rates(experiment, untied) == (2e-5 if tied else None, None)
+    assert _rates(experiment, "extended") == ((2e-5, 2e-4) if tied else (None, None))
+    assert replaced.new_embedding_learning_rate == 1e-3
+    assert main([*FIT, "--out", "alone", "--plan"]) == 0
+    alone = load(here / "alone" / "fit.yaml", Experiment)
+    assert _rates(alone, "extended") == _rates(alone, untied) == (2e-4 if tied else None, None)
     assert replaced.initialiser == "mean" and experiment.finetune.label_smoothing == 0
     texts = {
         name: set((here / "fitted" / "text" / "task" / f"{name}.und").read_text().splitlines())

@@ -75,6 +75,11 @@ def verdict(preview: VocabularyPreview, continues: bool) -> str:
         gain = f"on the most similar tasks measured it gained {advised.gain:+.1f} chrF with `{advised.system}`"
         return f"Verdict: replace the vocabulary: {what}, and {gain}."
     assert extended is not None
+    if continues and preview.old.spelling.unknown_share < WORTH_SPELLING:
+        return (
+            "Verdict: stay with the vocabulary, unless fewer tokens are worth a small loss: "
+            f"{extended.changed:,} subwords more {_saved(extended, preview)}; `subgraft fit` measures the loss."
+        )
     what = f"extend the vocabulary by {extended.changed:,} subwords, which {_saved(extended, preview)}"
     return f"Verdict: {what}, and measure with `subgraft fit` whether the model stays as good."
 

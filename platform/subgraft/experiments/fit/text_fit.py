@@ -447,15 +447,21 @@ class _Configuration:
         }
 
     def _systems(self) -> list[Any]:
-        """The old vocabulary; a tied model's also untied, as the extended one is, to tell their gains apart; others."""
+        """The old vocabulary; a tied model's also untied, as the extended one is, to tell their gains apart; others.
+
+        Untied embeddings that learn as fast as the body gain 0.01 bits, and lose 0.1 on other text, if there is one.
+        """
         mean = {"initialiser": "mean", "new_embedding_learning_rate": NEW_EMBEDDING_LEARNING_RATE}
-        untied = {"untie": True, "embedding_learning_rate": LEARNING_RATE} if self.model.is_tied else {}
-        fitted = {"initialiser": "fitted", **untied} if self.model.is_decoder else mean
+        untied: dict[str, Any] = {}
+        fitted: dict[str, Any] = {"initialiser": "fitted"}
+        if self.model.is_tied:
+            untied = {"untie": True} if self.other else {"untie": True, "embedding_learning_rate": LEARNING_RATE}
+            fitted |= untied | ({"new_embedding_learning_rate": LEARNING_RATE} if self.other else {})
         systems: list[Any] = [{"name": OLD, "vocabulary": "upstream"}]
         if untied:
             system = {"name": UNTIED, "vocabulary": "upstream", **untied}
             systems.append(Commented(system, "output embeddings of its own, which the extended vocabulary gets too"))
-        systems.append({"name": EXTENDED, **fitted})
+        systems.append({"name": EXTENDED, **(fitted if self.model.is_decoder else mean)})
         if self.replaced is not None:
             replacing = {"vocabulary_mode": "replace", "vocabulary_size": self.replaced, "vocabulary_min_count": 1}
             systems.append({"name": REPLACED, **mean, **replacing})
