@@ -7,9 +7,9 @@
 MODEL is a directory of a causal model with a byte-level vocabulary. TRAIN, DEV and OTHER are text files (.gz too), one
 segment a line. Each start trains all weights on the same lines in the same order by a plain AdamW loop: constant rate
 after ten updates, bf16 autocast, clipping at 1, updates of 2,000 characters. Old embeddings that are tied to the output
-projection have a tenth of the rate, as an update moves all of them; --untie gives old tokens an output embedding apart,
-and both the whole rate. A line of curves.jsonl is one evaluation: characters read, processor seconds so far (of the
-start's preparation too), bits per character of DEV and of OTHER. With --extend-at, the model is trained in its old
+projection have three tenths of the rate, as an update moves all of them; --untie gives old tokens an output embedding
+apart, and both the whole rate. A line of curves.jsonl is one evaluation: characters read, processor seconds so far (of
+the start's preparation too), bits per character of DEV and of OTHER. With --extend-at, the model is trained in its old
 vocabulary first, and then extended: frozen is what it is by then.
 
 The starts; E are the old embeddings, tied to the output projection:
@@ -70,7 +70,7 @@ STARTS = ("own", "mean", "distilled", "fitted", "layers", "distilled-input", "cl
 UPDATE = 2000  # characters
 MAX_TOKENS = 2500  # of a batch that is computed at once, with padding
 WARMUP = 10
-TIED_RATIO = 0.1  # of the rate of embeddings that are tied to the output projection
+TIED_RATIO = 0.3  # of the rate of embeddings that are tied to the output projection
 LAYERS = 0.4  # the share of the layers whose states are compared
 EVALUATE_AT = (0, 25_000, 50_000, 100_000, 200_000, 300_000, 500_000, 1_000_000, 2_000_000, 3_000_000)
 Ids = list[int]

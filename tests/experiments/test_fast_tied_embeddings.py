@@ -12,7 +12,7 @@ from subgraft.config.loading import load
 from subgraft.experiments.session import Session
 
 SYSTEMS = (
-    "systems=[{name: plain, vocabulary: upstream}, {name: slow, initialiser: mean, embedding_learning_rate: 2.0e-5},"
+    "systems=[{name: plain, vocabulary: upstream}, {name: slow, initialiser: mean, embedding_learning_rate: 6.0e-5},"
     " {name: frozen, vocabulary: upstream, train: body}, {name: untied, vocabulary: upstream, untie: true}]"
 )
 
@@ -27,7 +27,7 @@ def names(repository: Path, checkpoint: Path, *changes: str) -> list[str]:
     )
     experiment = load(repository / "configs" / "language-model.yaml", Experiment, list(changes))
     lines = Session(experiment, repository).warnings()
-    assert all("a tenth of the body's learning rate was better" in line for line in lines)
+    assert all("with three tenths of the body's learning rate" in line for line in lines)
     return [name for line in lines for name in line.split(":")[0].split(", ")]
 
 
@@ -37,4 +37,4 @@ def test_systems_with_fast_tied_embeddings_are_named(
 ) -> None:
     CHECKPOINTS[published].publish(tmp_path)
     assert names(repository, tmp_path) == fast
-    assert names(repository, tmp_path, "finetune.embedding_learning_rate=2e-5") == []
+    assert names(repository, tmp_path, "finetune.embedding_learning_rate=6e-5") == []

@@ -141,8 +141,8 @@ def test_a_plan_compares_vocabularies_and_trains_nothing(
     old, *_, extended, replaced = experiment.systems
     assert extended.initialiser == "fitted" and extended.untie == tied and not old.untie
     untied = "untied" if tied else "old"
-    assert _rates(experiment, "old") == _rates(experiment, untied) == (2e-5 if tied else None, None)
-    assert _rates(experiment, "extended") == ((2e-5, 2e-4) if tied else (None, None))
+    assert _rates(experiment, "old") == _rates(experiment, untied) == (6e-5 if tied else None, None)
+    assert _rates(experiment, "extended") == ((6e-5, 2e-4) if tied else (None, None))
     assert replaced.new_embedding_learning_rate == 1e-3
     assert main([*FIT, "--out", "alone", "--plan"]) == 0
     alone = load(here / "alone" / "fit.yaml", Experiment)

@@ -60,7 +60,7 @@ UNTIED, EXTENDED, REPLACED = "untied", "extended", "replaced"
 # A model may have this many bits per character more than the one with the old vocabulary, and is called not worse.
 MARGIN = 0.01
 # Measured on SmolLM2: docs/measurements/pretrained-language-model.md.
-LEARNING_RATE, TIED_EMBEDDING_LEARNING_RATE, NEW_EMBEDDING_LEARNING_RATE = 2e-4, 2e-5, 1e-3
+LEARNING_RATE, TIED_EMBEDDING_LEARNING_RATE, NEW_EMBEDDING_LEARNING_RATE = 2e-4, 6e-5, 1e-3
 UPDATE, LARGE_UPDATE, MANY_CHARACTERS = 2000, 4000, 500_000  # characters
 PASSES, MAX_CHARACTERS, QUICK_CHARACTERS = 2, 1_000_000, 100_000
 # In the folder's identity: what a fit within hours has decided.
