@@ -36,8 +36,8 @@ def test_a_text_under_both() -> None:
     assert text is not None
     assert text.upstream.sentences == text.downstream.sentences == 3
     assert text.oversegmented == (
-        Oversegmented("dankbar", 3, ("▁", "dan", "k", "bar"), ("▁dankbar",)),
-        Oversegmented("nacht", 2, ("▁nach", "t"), ("▁nacht",)),
+        Oversegmented("dankbar", 3, ("␣", "dan", "k", "bar"), ("␣dankbar",)),
+        Oversegmented("nacht", 2, ("␣nach", "t"), ("␣nacht",)),
     )
     tokens = [sum(len(tokenizer.encode(line)) for line in TEXT) / 3 for tokenizer in (UPSTREAM, DOWNSTREAM)]
     assert [text.upstream.tokens_per_sentence, text.downstream.tokens_per_sentence] == pytest.approx(tokens)
@@ -62,7 +62,7 @@ def test_json_and_rendering() -> None:
     gap = compare(UPSTREAM, DOWNSTREAM, TEXT)
     values = json.loads(json.dumps(gap.to_json()))
     assert values["unseen_share"] == pytest.approx(0.6)
-    assert values["text"]["oversegmented"][0]["upstream"] == ["▁", "dan", "k", "bar"]
+    assert values["text"]["oversegmented"][0]["upstream"] == ["␣", "dan", "k", "bar"]
     console = Terminal(record=True, width=100, file=io.StringIO())
     console.print(render(gap))
     shown = console.export_text()
@@ -70,7 +70,7 @@ def test_json_and_rendering() -> None:
         "3 of 5",
         "60.0%",
         "dankbar",
-        "▁ dan k bar",
+        "␣ dan k bar",
         "tokens per sentence",
         "sentences with one",
         "unchanged by",

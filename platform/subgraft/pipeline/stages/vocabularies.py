@@ -95,7 +95,7 @@ class GapStage(Stage):
     """The subword gap of two vocabularies; `words` of the most over-segmented words are shown."""
 
     stage_name: ClassVar[str] = "gap"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
 
     words: int = 20
 
