@@ -16,9 +16,9 @@ from subgraft.data.tasks.registry import LABELLED_TASKS
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.fields import text_places
 from subgraft.embeddings.methods.registry import method_spec
+from subgraft.experiments.steps.decoding_engine import config_of
 from subgraft.experiments.steps.system import SIDES
 from subgraft.modeling.families import family_of
-from subgraft.modeling.hub import read_config
 from subgraft.orchestration.estimates.workload import known_tokenizer
 from subgraft.orchestration.store.step import made_by
 from subgraft.pipeline.stages.corpora import CorpusStage
@@ -30,6 +30,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from subgraft.config.experiment.comparison import Comparison
+    from subgraft.experiments.steps.inputs import InputSteps
     from subgraft.orchestration.store.step import Step
     from subgraft.orchestration.store.store import Store
 
@@ -197,9 +198,11 @@ def frozen_random_rows(experiment: Comparison) -> list[str]:
 MAX_TIED_RATIO = 0.5
 
 
-def fast_tied_embeddings(experiment: Comparison, checkpoint: Path) -> list[str]:
+def fast_tied_embeddings(experiment: Comparison, inputs: InputSteps) -> list[str]:
     """A line if systems train a pretrained language model's tied embeddings about as fast as its body."""
-    config = read_config(checkpoint)
+    if experiment.upstream.checkpoint is None or experiment.finetuned_on.understands:
+        return []
+    config = config_of(inputs.checkpoint)
     family = family_of(config)
     if family.sides != ("decoder",) or family.untied(config) == config:
         return []

@@ -25,7 +25,6 @@ from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.preflight import require_libraries
 from subgraft.experiments.steps.decoding_engine import left_to_transformers
 from subgraft.experiments.steps.inputs import describe_text
-from subgraft.modeling.hub import require_model
 from subgraft.orchestration.execution.plan import Plan, make_plan
 from subgraft.orchestration.execution.progress import Display, display_for
 from subgraft.orchestration.execution.resources import gpu_shortage
@@ -101,11 +100,8 @@ class Session:
     def warnings(self) -> list[str]:
         """Settings that are valid but probably unintended, a line for each."""
         marks = plan_warnings.characters_for_marks(self.experiment, self._base)
-        experiment = self.experiment
-        pretrained = experiment.upstream.checkpoint is not None and not experiment.finetuned_on.understands
-        checkpoint = require_model(self.pipeline.inputs.checkpoint.stage.model) if pretrained else None
-        fast = plan_warnings.fast_tied_embeddings(experiment, checkpoint) if checkpoint else []
-        return [*plan_warnings.frozen_random_rows(experiment), *marks, *fast]
+        fast = plan_warnings.fast_tied_embeddings(self.experiment, self.pipeline.inputs)
+        return [*plan_warnings.frozen_random_rows(self.experiment), *marks, *fast]
 
     def engines(self) -> list[str]:
         """A line if transformers runs evaluations although CTranslate2 is configured."""
