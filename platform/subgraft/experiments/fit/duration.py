@@ -6,7 +6,6 @@ and after the steps. `benchmarks/fit_times.py` compares what is expected with wh
 
 from __future__ import annotations
 
-import gc
 import heapq
 import tempfile
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from subgraft.base.errors import SubgraftError
+from subgraft.base.memory import return_freed_memory
 from subgraft.base.unfinished import PREFIX
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.runtime import Runtime
@@ -190,9 +190,7 @@ def measure_costs(
     finally:
         torch.set_num_threads(threads)
         torch.set_rng_state(random_state)
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        return_freed_memory()
 
 
 class _Spent(NamedTuple):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 from subgraft.base.errors import ArgumentError
 from subgraft.base.files import file_digest, require_file
 from subgraft.base.limits import MIN_TRAINING_CHARACTERS, MIN_VOCABULARY_SIZE
+from subgraft.base.memory import return_freed_memory
 from subgraft.base.security.terminal_escaping import printable
 from subgraft.config.corpora import UNDETERMINED, Cleaning, Languages
 from subgraft.config.experiment import Experiment
@@ -309,6 +310,8 @@ def text_separator(model: BaseModelFacts, dev: Sequence[str]) -> tuple[Separator
     sums = {
         role: line_bits(bundle, lines, CausalSettings(packed=False, separator=role)).sum(axis=0) for role in SEPARATORS
     }
+    del bundle
+    return_freed_memory()
     measured = {role: float(bits / max(1.0, characters)) for role, (bits, characters) in sums.items()}
     return min(measured, key=measured.__getitem__), measured
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import OperationalError, SubgraftError
 from subgraft.base.locks import Lock, report_long_waits
+from subgraft.base.memory import return_freed_memory
 from subgraft.base.security.local_ray import local_folder
 from subgraft.base.security.redaction import redact
 from subgraft.config.runtime import Runtime
@@ -91,6 +92,8 @@ def _publish(job: Job, store: Store, work: Path) -> Record:
         raise OperationalError(
             f"{type(error).__name__}: {error}", where=job.step.name, hint=f"the traceback is in {work / TRACEBACK}"
         ) from None
+    finally:
+        return_freed_memory()  # the process waits for its next step, while others may need it
     for path in work.iterdir():
         if path.name != EVENTS:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
