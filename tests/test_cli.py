@@ -524,6 +524,10 @@ def test_a_reader_that_has_enough_is_not_an_error() -> None:
         ("vocab trim m --text a b --out o", "vocab trim --text a b --model m --out o"),
         ("serve a b", "serve b --model a"),
         ("generate --model m --input f", "generate m --input f"),
+        ("generate --model m --input f", "generate --input f m"),
+        ("generate --model m --beam 2 --input f", "generate --beam 2 m --input f"),
+        ("evaluate --model m --references r", "evaluate m --references r"),
+        ("embed --model m --generator avg --tokens f --out o", "embed --generator avg --tokens f m --out o"),
     ],
 )
 def test_a_model_is_an_argument_or_an_option(one: str, other: str) -> None:
@@ -532,7 +536,16 @@ def test_a_model_is_an_argument_or_an_option(one: str, other: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["export m --model n --to gguf --out o", "evaluate m --references r", "predict --model"]
+    "words",
+    [
+        "export m --model n --to gguf --out o",
+        "evaluate m --model n --references r",
+        "evaluate --references r",
+        "predict --model",
+        "generate m --model n",
+        "generate m n",
+        "generate --input f",
+    ],
 )
 def test_a_model_that_is_there_twice_or_nowhere_is_refused(words: str) -> None:
     with pytest.raises(UserError):

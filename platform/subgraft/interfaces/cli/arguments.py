@@ -13,6 +13,7 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from difflib import get_close_matches
 from enum import Enum
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, get_args
 
@@ -66,7 +67,18 @@ class Parser(argparse.ArgumentParser):
         self._require_known_options(words)
         if self._subparsers is not None:
             return super().parse_known_args(words, namespace)
-        parsed, remaining = super().parse_known_args(words, namespace)
+        model = self._unnamed_model(words)
+        if model is not None:
+            model.required = False
+        try:
+            parsed, remaining = super().parse_known_args(words, namespace)
+        finally:
+            if model is not None:
+                model.required = True
+        if model is not None:
+            if not remaining:
+                self.error("the following arguments are required: --model")
+            setattr(parsed, model.dest, remaining.pop(0))
         # argparse fills positional arguments in one place only, and returns those after an option.
         lists = [each.dest for each in self._actions if not each.option_strings and each.nargs in ("*", "+")]
         if remaining and lists:
@@ -75,14 +87,21 @@ class Parser(argparse.ArgumentParser):
             self.error(f"unexpected: {' '.join(remaining)}")
         return parsed, []
 
-    def _with_model(self, words: list[str]) -> list[str]:
-        """The words with MODEL in place of --model MODEL, or the other way round, as this command has it."""
+    def _unnamed_model(self, words: Sequence[str]) -> argparse.Action | None:
+        """The option --model that a command requires, if a word after other options seems to be MODEL."""
         option = self._option_string_actions.get("--model")
+        if option is None or not option.required or any(word.partition("=")[0] == "--model" for word in words):
+            return None
+        alone = any(not (before.startswith("-") or word.startswith("-")) for before, word in pairwise(["", *words]))
+        return option if alone else None
+
+    def _with_model(self, words: list[str]) -> list[str]:
+        """The words with MODEL in place of --model MODEL, or --model before a first MODEL, as this command has it."""
         positional = [each for each in self._actions if not each.option_strings]
-        if option is not None and option.required and not positional:
-            named = any(word.partition("=")[0] == "--model" for word in words)
+        if "--model" in self._option_string_actions:
+            named = positional or any(word.partition("=")[0] == "--model" for word in words)
             return words if named or not words or words[0].startswith("-") else ["--model", *words]
-        if option is not None or not positional or positional[0].metavar != "MODEL":
+        if not positional or positional[0].metavar != "MODEL":
             return words
         options = words[: words.index("--")] if "--" in words else words
         for index, word in enumerate(options):
