@@ -40,10 +40,10 @@ from transformers import AutoModelForCausalLM
 
 import language_model_starts as starts
 from gpu import SUPPORT, described, machine_of, read_rows
-from language_model_starts import TIED_RATIO, WARMUP, Decoder, NewTokens, lines_of, of_size
+from language_model_starts import WARMUP, Decoder, NewTokens, lines_of, of_size
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.runtime import Runtime
-from subgraft.config.training import TrainingSettings
+from subgraft.config.training import TIED_EMBEDDING_RATIO, TrainingSettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.registry import CorpusSource
 from subgraft.embeddings.methods.similar_tokens import PATT, GeneratorSettings, GeneratorStage
@@ -232,7 +232,7 @@ class Training:
         old = [decoder.old] if decoder.is_tied else [decoder.old, decoder.old_output]
         body = [each for each in decoder.model.parameters() if each.requires_grad and each is not decoder.old]
         row_rate = RATE if cell.start == "fitted" else ROW_RATE
-        old_rate = RATE * TIED_RATIO if decoder.is_tied else RATE
+        old_rate = RATE * TIED_EMBEDDING_RATIO if decoder.is_tied else RATE
         groups: list[dict[str, Any]] = [
             {"params": body, "rate": RATE},
             {"params": old, "rate": ROW_RATE if cell.vocabulary == "replaced" else old_rate},

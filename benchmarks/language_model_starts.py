@@ -62,6 +62,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
+from subgraft.config.training import TIED_EMBEDDING_RATIO
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.subwords.vocabulary.extend import Extender
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -70,7 +71,6 @@ STARTS = ("own", "mean", "distilled", "fitted", "layers", "distilled-input", "cl
 UPDATE = 2000  # characters
 MAX_TOKENS = 2500  # of a batch that is computed at once, with padding
 WARMUP = 10
-TIED_RATIO = 0.3  # of the rate of embeddings that are tied to the output projection
 LAYERS = 0.4  # the share of the layers whose states are compared
 EVALUATE_AT = (0, 25_000, 50_000, 100_000, 200_000, 300_000, 500_000, 1_000_000, 2_000_000, 3_000_000)
 Ids = list[int]
@@ -381,7 +381,7 @@ class Training:
         self._parameters = [*body, *embeddings]
         groups: list[dict[str, Any]] = [
             {"params": body, "rate": rate},
-            {"params": embeddings, "rate": rate * TIED_RATIO if own.is_tied else rate},
+            {"params": embeddings, "rate": rate * TIED_EMBEDDING_RATIO if own.is_tied else rate},
         ]
         self._optimizer = torch.optim.AdamW(groups, lr=1.0, weight_decay=0.0, fused=True)
         self._updates = 0

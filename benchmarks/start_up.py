@@ -3,7 +3,8 @@
     python benchmarks/start_up.py [--repeats N] [--home STORE]
 
 Commands that need no model should take a fraction of a second. STORE has a finished quickstart in it (`make demo`): it
-is copied, and planned and run again. A wholly cached run waits for MLflow's import; a worker for what its stage needs.
+is copied, planned and run again, and its registered model writes one sentence, as transformers does with its files.
+A wholly cached run and a registered model wait for MLflow's import; a worker for what its stage needs.
 """
 
 from __future__ import annotations
@@ -33,6 +34,20 @@ CACHED: dict[str, tuple[str, ...]] = {
     "plan, all cached": (*SUBGRAFT, "plan", QUICKSTART),
     "run, all cached": (*SUBGRAFT, "run", QUICKSTART),
 }
+MODEL = "quickstart-en-de"
+SENTENCE = "The contract ends in March."
+# The same model and search, by transformers alone; the tokenizer of this model is SentencePiece's.
+TRANSFORMERS = f"""
+import sys
+from pathlib import Path
+from sentencepiece import SentencePieceProcessor
+import torch
+from transformers import AutoModelForSeq2SeqLM
+folder = Path(sys.argv[1])
+pieces = SentencePieceProcessor(model_file=str(next(folder.glob("encoder/*.model"))))
+model = AutoModelForSeq2SeqLM.from_pretrained(folder)
+model.generate(input_ids=torch.tensor([pieces.encode({SENTENCE!r})]), num_beams=4, max_new_tokens=40)
+"""
 WORKER = (sys.executable, "-c", "import ray, subgraft.orchestration.execution.worker")
 STAGES = ("corpora", "vocabularies", "gap", "report", "transfer", "finetune", "evaluate")
 WORKERS = {
@@ -54,6 +69,20 @@ def cpu_seconds(command: tuple[str, ...], folder: Path) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def generation(folder: Path) -> dict[str, tuple[str, ...]]:
+    """Commands that write one sentence with the registered model of the home in the folder."""
+    line = folder / "sentence.txt"
+    line.write_text(SENTENCE + "\n", encoding="utf-8")
+    model = next((folder / "home" / "mlartifacts").glob("*/artifacts/model"))
+    generate = (*SUBGRAFT, "generate", "--input", str(line))
+    return {
+        "models show": (*SUBGRAFT, "models", "show", MODEL),
+        "transformers: one sentence": (sys.executable, "-c", TRANSFORMERS, str(model)),
+        "generate, a directory": (*generate, str(model)),
+        "generate, a registered model": (*generate, f"models:/{MODEL}@champion"),
+    }
+
+
 def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--repeats", type=int, default=5)
@@ -65,7 +94,7 @@ def main() -> None:
         folder, commands = Path(place), {**COMMANDS, "a worker, without a stage": WORKER, **WORKERS}
         if arguments.home:
             shutil.copytree(arguments.home, folder / "home")
-            commands = {**commands, **CACHED}
+            commands = {**commands, **CACHED, **generation(folder)}
         for name, command in commands.items():
             cpu_seconds(command, folder)  # the first writes bytecode
             seconds = statistics.median(cpu_seconds(command, folder) for _ in range(repeats))

@@ -59,6 +59,10 @@ NamedPrecision = Literal["fp32", "bf16"]
 Precision = Literal["fp32", "bf16", "auto"]
 TrainName = Literal["all", "new-rows", "body", "adapters", "head"]
 
+# The best of three shares of the body's rate for a pretrained decoder's embeddings that are its output projection too:
+# docs/measurements/pretrained-language-model.md.
+TIED_EMBEDDING_RATIO = 0.3
+
 # DeepSpeed shards embedding matrices, and only its own optimizer can update the shards.
 ROWS_IN_PARTS = (
     "rare_tokens and new_embedding_learning_rate: DeepSpeed cannot train single rows of an embedding matrix; leave out "

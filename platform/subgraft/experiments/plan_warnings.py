@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subgraft.config.settings_base import SideName
+from subgraft.config.training import TIED_EMBEDDING_RATIO
 from subgraft.data.sources.paths import find
 from subgraft.data.sources.registry import resolve
 from subgraft.data.tasks.question_generation import pairing
@@ -214,7 +215,7 @@ def fast_tied_embeddings(experiment: Comparison, inputs: InputSteps) -> list[str
             fast.append(system.name)
     if not fast:
         return []
-    slow = 0.3 * experiment.finetune.learning_rate
+    slow = TIED_EMBEDDING_RATIO * experiment.finetune.learning_rate
     return [
         f"{', '.join(fast)}: the model's output embeddings are its input embeddings, so that each update moves all of "
         f"them; with three tenths of the body's learning rate a model forgets less of other text: "

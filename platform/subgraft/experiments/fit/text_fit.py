@@ -24,6 +24,7 @@ from subgraft.base.security.terminal_escaping import printable
 from subgraft.config.corpora import UNDETERMINED, Cleaning, Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
+from subgraft.config.training import TIED_EMBEDDING_RATIO
 from subgraft.data.tasks.registry import TaskName
 from subgraft.data.text.text_files import TextFiles
 from subgraft.evaluation.reporting.continuation import continuation_table, summarise_bits
@@ -61,7 +62,7 @@ UNTIED, EXTENDED, REPLACED = "untied", "extended", "replaced"
 # A model may have this many bits per character more than the one with the old vocabulary, and is called not worse.
 MARGIN = 0.01
 # Measured on SmolLM2: docs/measurements/pretrained-language-model.md.
-LEARNING_RATE, TIED_EMBEDDING_LEARNING_RATE, NEW_EMBEDDING_LEARNING_RATE = 2e-4, 6e-5, 1e-3
+LEARNING_RATE, NEW_EMBEDDING_LEARNING_RATE = 2e-4, 1e-3
 UPDATE, LARGE_UPDATE, MANY_CHARACTERS = 2000, 4000, 500_000  # characters
 PASSES, MAX_CHARACTERS, QUICK_CHARACTERS = 2, 1_000_000, 100_000
 # In the folder's identity: what a fit within hours has decided.
@@ -495,7 +496,8 @@ class _Configuration:
 def finetuning(training: TextTraining, model: BaseModelFacts, max_length: int) -> Section:
     """The settings of `finetune`; others are those of language models that others pretrained."""
     longest = max_length if model.max_length is None else min(model.max_length, max_length)
-    rate = Commented(TIED_EMBEDDING_LEARNING_RATE, "each update moves all rows of a table that is also the output's")
+    tied_rate = round(TIED_EMBEDDING_RATIO * LEARNING_RATE, 12)
+    rate = Commented(tied_rate, "each update moves all rows of a table that is also the output's")
     return {
         "epochs": None,
         "max_steps": training.steps,
