@@ -109,7 +109,7 @@ def _check(upstream: Tokenizer, similar: SimilarTokens, hyperwords: Sequence[set
         span = slice(similar.offsets[row], similar.offsets[row + 1])
         is_hyperword = similar.relations[span] >= Relation.PREFIX_HYPERWORD
         subwords = set(similar.token_ids[span][~is_hyperword].tolist())
-        ranked = sorted(expected - subwords, key=lambda i: int(upstream.commonness[i]))
+        ranked = sorted(expected - subwords, key=lambda i: int(upstream.frequency_rank[i]))
         room = max(0, most - len(subwords)) if similar.fallback[row] == 0 else 0
         assert similar.token_ids[span][is_hyperword].tolist() == ranked[:room]
 

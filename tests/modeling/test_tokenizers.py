@@ -92,7 +92,7 @@ def test_a_piece_of_the_other_language_never_cuts_a_word_of_ones_own(tmp_path: P
     mixed = [*english(50, seed=9), *("".join(c for c in line if c in letters) for line in german(50, seed=9))]
     assert foreign.isdisjoint(i for ids in result.encode_batch(mixed) for i in ids)
     known = [i for i, piece in enumerate(result.pieces) if piece in own]
-    assert min(result.commonness[i] for i in foreign) > max(result.commonness[i] for i in known)
+    assert min(result.frequency_rank[i] for i in foreign) > max(result.frequency_rank[i] for i in known)
 
 
 def test_a_control_piece_that_is_numbered_is_not_text(tmp_path: Path) -> None:

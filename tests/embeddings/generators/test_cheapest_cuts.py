@@ -15,7 +15,7 @@ from vocabularies import unigram
 
 
 def _cost(tokenizer: Tokenizer, token: int) -> float:
-    return math.log(2 + int(tokenizer.commonness[token]))
+    return math.log(2 + int(tokenizer.frequency_rank[token]))
 
 
 def _all_cuts(tokenizer: Tokenizer, entry: Entry, count: int) -> list[list[int]]:

@@ -25,7 +25,7 @@ def test_how_common_a_token_is_goes_by_its_rank_whatever_the_kind_of_vocabulary(
         vocabulary = german_tokenizer(120, kind)
         values, ordinary = commonness(vocabulary), vocabulary.ordinary_ids
         order = ordinary[np.argsort(-values[ordinary], kind="stable")]
-        assert (np.diff(vocabulary.commonness[order]) > 0).all()
+        assert (np.diff(vocabulary.frequency_rank[order]) > 0).all()
         assert values[order[0]] == 2.0
         assert np.isclose(values[order[-1]], 2.0 - np.log(len(ordinary)) / 4)
         assert (values[sorted(vocabulary.special_ids)] == 0).all()

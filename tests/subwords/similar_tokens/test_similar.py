@@ -34,7 +34,7 @@ def brute_force(tokenizer: Tokenizer, entry: Entry, max_similar: int) -> list[tu
                 similar.setdefault(i, relation)
     similar = {i: similar[i] for i in parts if i in similar}
     longer = [(i, relation) for i, relation in _hyperwords(tokenizer, entry) if i not in similar]
-    longer.sort(key=lambda pair: int(tokenizer.commonness[pair[0]]))
+    longer.sort(key=lambda pair: int(tokenizer.frequency_rank[pair[0]]))
     return [*similar.items(), *longer[: max(0, max_similar - len(similar))]]
 
 

@@ -97,7 +97,7 @@ def test_entries_of_symbols_begin_words_unless_merges_form_them() -> None:
     tokenizer = _with_symbols(plain, "covid", continuation, "   ")
     entries = {symbol: tokenizer.entries[i] for i, symbol in tokenizer.symbols.items()}
     assert entries == {"covid": Entry("covid", True), continuation: Entry(continuation, False), "   ": None}
-    assert tokenizer.commonness[tokenizer.ids[Entry("covid", True)]] >= len(plain)
+    assert tokenizer.frequency_rank[tokenizer.ids[Entry("covid", True)]] >= len(plain)
     assert tokenizer.fingerprint != plain.fingerprint
 
 

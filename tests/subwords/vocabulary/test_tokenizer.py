@@ -27,7 +27,7 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
 
 
 def test_entries_and_ids_agree(tokenizer: Tokenizer) -> None:
-    assert len(tokenizer) == len(tokenizer.pieces) == len(tokenizer.entries) == len(tokenizer.commonness)
+    assert len(tokenizer) == len(tokenizer.pieces) == len(tokenizer.entries) == len(tokenizer.frequency_rank)
     assert len(tokenizer.ids) > 60
     for entry, i in tokenizer.ids.items():
         assert tokenizer.entries[i] == entry == tokenizer.parse(tokenizer.pieces[i])
@@ -35,19 +35,19 @@ def test_entries_and_ids_agree(tokenizer: Tokenizer) -> None:
 
 
 def test_commonness_ranks_every_piece_once(tokenizer: Tokenizer) -> None:
-    assert sorted(tokenizer.commonness) == list(range(len(tokenizer)))
+    assert sorted(tokenizer.frequency_rank) == list(range(len(tokenizer)))
 
 
 def test_commonness_follows_scores_then_ids() -> None:
     ours = unigram(["c", "a", "b", "d"], [-3.0, -1.0, -3.0, -2.0])
-    ranked = [ours.pieces[i] for i in np.argsort(ours.commonness) if ours.entries[i] is not None]
+    ranked = [ours.pieces[i] for i in np.argsort(ours.frequency_rank) if ours.entries[i] is not None]
     assert ranked == ["a", "d", "c", "b"]
 
 
 def test_commonness_follows_merges() -> None:
     ours = learn(invented(600), kind="bpe", size=120)
     merged = [piece for i, piece in enumerate(ours.pieces) if len(piece) > 1 and i not in ours.special_ids]
-    ranks = [ours.commonness[ours.pieces.index(piece)] for piece in merged if not piece.startswith("<")]
+    ranks = [ours.frequency_rank[ours.pieces.index(piece)] for piece in merged if not piece.startswith("<")]
     assert ranks == sorted(ranks)
 
 

@@ -31,23 +31,23 @@ _Edge = tuple[float, int]  # cost and id of a piece
 class CheapestCuts:
     """The cheapest segmentation of an entry into 1, 2, … ordinary tokens.
 
-    The cost of a token is the logarithm of its rank by commonness. By Zipf's law that is its negative log-probability
+    The cost of a token is the logarithm of its rank by frequency. By Zipf's law that is its negative log-probability
     up to a constant, so it also applies to vocabularies without probabilities.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        edges = {entry: (math.log(2 + int(tokenizer.commonness[i])), i) for entry, i in tokenizer.ids.items()}
+        edges = {entry: (math.log(2 + int(tokenizer.frequency_rank[i])), i) for entry, i in tokenizer.ids.items()}
         self._initial = {entry.surface: edge for entry, edge in edges.items() if entry.word_initial}
         self._inside = {entry.surface: edge for entry, edge in edges.items() if not entry.word_initial}
         self._max_length = max((len(entry.surface) for entry in edges), default=0)
         self._bare_mark = None
         if tokenizer.mark is not Mark.WORDPIECE and tokenizer.mark.value in tokenizer.pieces:
             bare = tokenizer.pieces.index(tokenizer.mark.value)
-            self._bare_mark = math.log(2 + int(tokenizer.commonness[bare]))
+            self._bare_mark = math.log(2 + int(tokenizer.frequency_rank[bare]))
         self.of = lru_cache(maxsize=CACHED_ENTRIES)(self._of)
 
     def _of(self, entry: Entry) -> tuple[tuple[int, ...] | None, ...]:
-        """The segmentation into n tokens at index n, up to MOST_PIECES; None if there is none.
+        """The segmentation into n tokens at index n, up to MAX_PIECES; None if there is none.
 
         The entry itself is not a segmentation. A word may start with a bare boundary mark and a continuation token; the
         mark is neither counted nor returned.

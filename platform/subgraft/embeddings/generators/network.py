@@ -116,7 +116,7 @@ def commonness(vocabulary: Tokenizer) -> NDArray[np.float32]:
     """
     values = np.zeros(len(vocabulary), dtype=np.float32)
     ordinary = vocabulary.ordinary_ids
-    by_rank = ordinary[np.argsort(vocabulary.commonness[ordinary], kind="stable")]
+    by_rank = ordinary[np.argsort(vocabulary.frequency_rank[ordinary], kind="stable")]
     values[by_rank] = 2.0 - np.log1p(np.arange(len(by_rank))) / 4.0
     return values
 

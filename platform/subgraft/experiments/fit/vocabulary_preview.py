@@ -138,7 +138,7 @@ def preview_vocabularies(old: Tokenizer, lines: Sequence[str]) -> VocabularyPrev
     ]
     remaining = frozenset(trimmed.pieces)
     unused = sorted(
-        (i for i in old.ordinary_ids.tolist() if old.pieces[i] not in remaining), key=old.commonness.__getitem__
+        (i for i in old.ordinary_ids.tolist() if old.pieces[i] not in remaining), key=old.frequency_rank.__getitem__
     )
     words = Counter(word for line in lines for word in line.split())
     return VocabularyPreview(

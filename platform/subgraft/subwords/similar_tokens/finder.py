@@ -90,10 +90,10 @@ class SimilarTokenFinder:
         self.tokenizer = tokenizer
         self.max_similar = max_similar
         ids = np.fromiter(tokenizer.ids.values(), dtype=np.int64, count=len(tokenizer.ids))
-        order = np.argsort(tokenizer.commonness[ids])
+        order = np.argsort(tokenizer.frequency_rank[ids])
         entries = list(tokenizer.ids)
         self._index = HyperwordIndex([entries[i] for i in order.tolist()])
-        self._ids_by_commonness = ids[order]
+        self._ids_by_frequency = ids[order]
         self._ordinary = np.isin(np.arange(len(tokenizer)), tokenizer.ordinary_ids)
         bare = [i for i, piece in enumerate(tokenizer.pieces) if piece and not piece.strip(tokenizer.mark.value)]
         self._bare_mark = np.zeros(len(tokenizer), dtype=np.bool_)
@@ -125,7 +125,7 @@ class SimilarTokenFinder:
     def _hyperwords(self, entries: Sequence[Entry], subwords: _Pairs) -> _Pairs:
         """Hyperwords by frequency, without those that are already subwords, as many as there is room for."""
         matches = self._index.find(entries, self.max_similar)
-        ids = self._ids_by_commonness[matches.entries]
+        ids = self._ids_by_frequency[matches.entries]
         relations = np.select(
             [matches.prefix, matches.suffix],
             [Relation.PREFIX_HYPERWORD, Relation.SUFFIX_HYPERWORD],

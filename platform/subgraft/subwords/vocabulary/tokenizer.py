@@ -86,8 +86,7 @@ class Tokenizer:
         symbols: User-defined symbols by id: added tokens that are not special, such as <tool_call> or a user's words.
             They are found in a text as whole units, before it is split into words, and are part of it.
         byte_ids: Ids of the 256 bytes, for byte-level vocabularies and those with byte fallback; otherwise empty.
-        commonness: int64 [V], the rank by frequency, 0 for the most common token: by piece score or merge rank, then
-            id.
+        frequency_rank: int64 [V], 0 for the most common token: by piece score or merge rank, then id.
     """
 
     mark: Mark
@@ -98,7 +97,7 @@ class Tokenizer:
     special_ids: frozenset[int]
     symbols: Mapping[int, str]
     byte_ids: Mapping[int, int]
-    commonness: NDArray[np.int64]
+    frequency_rank: NDArray[np.int64]
 
     @gc_paused()
     def __init__(self, source: Source) -> None:
@@ -121,9 +120,9 @@ class Tokenizer:
         self._costs = description.costs
         # Nothing says how common a symbol is, so it counts as rarer than any piece.
         self._costs[list(self._unmerged_symbols)] = self._costs.max(initial=0.0) + 1.0
-        self.commonness = np.empty(len(self.pieces), dtype=np.int64)
+        self.frequency_rank = np.empty(len(self.pieces), dtype=np.int64)
         # A stable sort leaves equally common pieces in the order of their ids.
-        self.commonness[np.argsort(self._costs, kind="stable")] = np.arange(len(self.pieces))
+        self.frequency_rank[np.argsort(self._costs, kind="stable")] = np.arange(len(self.pieces))
         with as_user_error("its regular expressions cannot be used"):
             require_quick_patterns(specification, self.backend)
         self.guard = Guard(specification, self.backend)
