@@ -69,8 +69,6 @@ class LossWarning(UserWarning):
 class OperationalError(SubgraftError):
     """A failure of the disk, the network or a process: exit code 1; running the same command again resumes."""
 
-    exit_code = 1
-
 
 class Terminated(KeyboardInterrupt):
     """SIGTERM, sent by `timeout`, a scheduler or `ray job stop`: an interrupt with the exit code of that signal."""

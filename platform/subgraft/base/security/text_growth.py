@@ -226,7 +226,7 @@ def _precompiled(step: Step) -> Growth:
     """SentencePiece's table: the size of a trie, the trie, then zero-terminated replacements."""
     table = base64.b64decode(step["precompiled_charsmap"] or "")
     replacements = table[4 + int.from_bytes(table[:4], "little") :]
-    return Growth(max(1.0, *map(len, replacements.split(b"\0")), 1.0))
+    return Growth(max(1.0, *map(len, replacements.split(b"\0"))))
 
 
 def _metaspace(step: Step) -> Growth:

@@ -210,12 +210,8 @@ def _character_class(character: str) -> str | None:
 
 
 def _too_many_error(requested: int, possible: int, min_count: int) -> UserError:
-    error = TooLargeError(
-        f"the text does not support {requested} new subwords that occur at least {min_count} times, only {possible}",
-        hint=f"Ask for at most {possible}, or give more text.",
-    )
-    error.possible = possible
-    return error
+    what = f"the text does not support {requested} new subwords that occur at least {min_count} times, only {possible}"
+    return TooLargeError.of(what, possible, f"Ask for at most {possible}, or give more text.")
 
 
 # Joins two neighbouring pieces; returns None if they must not be joined.

@@ -14,24 +14,25 @@ class TooLargeError(UserError):
 
     possible: int
 
+    @classmethod
+    def of(cls, what: str, possible: int, hint: str) -> TooLargeError:
+        error = cls(what, hint=hint)
+        error.possible = possible
+        return error
+
 
 def too_large(requested: int, possible: int) -> TooLargeError:
-    error = TooLargeError(
-        f"the text does not support a vocabulary of {requested} pieces: {possible} is the largest it can give",
-        hint=f"Ask for at most {possible} pieces, or learn from more text.",
-    )
-    error.possible = possible
-    return error
+    what = f"the text does not support a vocabulary of {requested} pieces: {possible} is the largest it can give"
+    return TooLargeError.of(what, possible, f"Ask for at most {possible} pieces, or learn from more text.")
 
 
 def too_rare(requested: int, min_count: int, possible: int) -> TooLargeError:
-    error = TooLargeError(
+    return TooLargeError.of(
         f"the text does not support a vocabulary of {requested} pieces that are each used at least {min_count} times: "
         f"the largest has {possible}",
-        hint=f"Ask for {possible} pieces, lower min_count, or learn from more text.",
+        possible,
+        f"Ask for {possible} pieces, lower min_count, or learn from more text.",
     )
-    error.possible = possible
-    return error
 
 
 def too_small(requested: int, required: int, byte_fallback: bool = False) -> UserError:
