@@ -38,7 +38,7 @@ from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.compute.mixture import with_text
 from subgraft.training.objectives.compute.translation import DevScores
 from subgraft.training.progress import SELECTIONS
-from subgraft.training.setup import fit
+from subgraft.training.setup import run_training
 
 Point = Mapping[str, float]
 TESTED = "test_"
@@ -78,7 +78,7 @@ def curve(step: Step[FinetuneStage], store: Store, test_sentences: int) -> list[
         text = with_text(text, recipe.text_objective, monolingual, settings)
     dev, tested = text.dev_scores(bundle), _tested(bundle, corpus, recipe, test_sentences)
     with tempfile.TemporaryDirectory() as work:
-        outcome = fit(
+        outcome = run_training(
             text.loss(bundle),
             {"loss": 1.0},
             text,

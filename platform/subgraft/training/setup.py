@@ -42,7 +42,7 @@ def device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def fit(
+def run_training(
     module: nn.Module,
     weights: Mapping[str, float],
     data: Data,

@@ -29,7 +29,7 @@ from subgraft.training.context import Context
 from subgraft.training.objectives.compute.interface import GeneratorView, ObjectiveInputs
 from subgraft.training.objectives.compute.mixture import MixedLoss, Mixture, objectives_of
 from subgraft.training.schedule import Data
-from subgraft.training.setup import fit, is_writer, write_curve
+from subgraft.training.setup import is_writer, run_training, write_curve
 from subgraft.training.stage import Inputs, Summary
 
 
@@ -141,7 +141,9 @@ def train_by_side(
         if table_side not in generators:
             generator = generators[table_side] = create(name, table_side)
             loss, data = training(generator, name, views)
-            outcome = fit(loss, loss.weights, data, stage.training, context, group=group, seed=stage.seed, part=name)
+            outcome = run_training(
+                loss, loss.weights, data, stage.training, context, group=group, seed=stage.seed, part=name
+            )
             trained.summary[name] = write_curve(outcome, out, f"curve.{name}.json")
         trained.generators[name] = generators[table_side]
     return trained

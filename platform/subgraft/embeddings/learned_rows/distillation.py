@@ -30,7 +30,7 @@ from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context, Json
 from subgraft.training.objectives.compute.causal import begin_texts_as_pretrained
 from subgraft.training.schedule import Data
-from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
+from subgraft.training.setup import held_out_mean, is_writer, run_training, write_curve
 from subgraft.training.stage import Inputs, Summary
 
 Pairs = list[tuple[str, str]]
@@ -165,7 +165,7 @@ def fit_rows(
 ) -> Summary:
     """Train new rows and write the curve; the summary has the first and last value of `measured` on held-out text."""
     evaluate = held_out_mean(module, held_out, stage.training, measured) if len(held_out.lengths) else None
-    outcome = fit(
+    outcome = run_training(
         module,
         {loss: 1.0},
         data,

@@ -27,9 +27,9 @@ from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbedding
 from subgraft.embeddings.initialisers.new_rows import FloatTables
 from subgraft.embeddings.learned_rows.distillation import loaded_for_text
 from subgraft.embeddings.methods.vocadt import VOCADT, VocadtStage
-from subgraft.embeddings.transplanting.transplant import Method, graft
+from subgraft.embeddings.transplanting.transplant import Method, graft, initialised_sides
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.sides import input_scale, shares_table, side, without_dropout
+from subgraft.modeling.sides import input_scale, side, without_dropout
 from subgraft.modeling.sides import side as side_of
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -41,7 +41,7 @@ from subgraft.training.objectives.compute.seq2seq import Seq2SeqData, Seq2SeqLos
 from subgraft.training.objectives.compute.translation import Translation
 from subgraft.training.progress import Selection
 from subgraft.training.rare_rows import count_tokens
-from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
+from subgraft.training.setup import held_out_mean, is_writer, run_training, write_curve
 from subgraft.training.stage import Inputs, Summary
 
 
@@ -134,9 +134,7 @@ class VocadtLoss(nn.Module):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__()
-        same_vocabulary = len(target) == 2 and target["encoder"].fingerprint == target["decoder"].fingerprint
-        one_table = same_vocabulary and shares_table(bundle.model)
-        sides: list[SideName] = ["decoder"] if one_table else sorted(target)
+        sides = sorted(initialised_sides(bundle.model, target))
         if len(sides) < len(target):
             old_tokens = {"decoder": {*old_tokens["encoder"], *old_tokens["decoder"]}}
         adapters = {name: Adapter(bundle, name, target[name], old_tokens[name]) for name in sides}
@@ -207,7 +205,7 @@ def _fit(
     if len(held_out.lengths):
         evaluate = held_out_mean(module, held_out, stage.training, "loss")
         select = Selection("loss", lower_is_better=True)
-    outcome = fit(
+    outcome = run_training(
         module,
         {"loss": 1.0},
         text,

@@ -37,7 +37,7 @@ from subgraft.training.objectives.labelled import LabelledPairsSettings, Labelle
 from subgraft.training.phases import copy_parameters, first_phase_parameters, join_outcomes, split_training, train_only
 from subgraft.training.progress import CURVE, SELECTIONS, CurvePoint, Outcome
 from subgraft.training.rare_rows import RareRows, RowUpdates
-from subgraft.training.setup import WHOLE, device, fit, is_writer, peak_memory, write_curve
+from subgraft.training.setup import WHOLE, device, is_writer, peak_memory, run_training, write_curve
 from subgraft.training.stage import Inputs, Summary
 from subgraft.training.understanding.multitask import TasksAtOnce, save_heads, with_task_heads
 from subgraft.training.understanding.objective import LabelledExamples, task_of, with_task_head
@@ -238,7 +238,7 @@ class Finetuning:
         steps_before: int = 0,
         losses: Sequence[str] = ("loss",),
     ) -> Outcome:
-        return fit(
+        return run_training(
             loss,
             dict.fromkeys(losses, 1.0),
             self.data,
@@ -273,7 +273,7 @@ def run_multitask(stage: MultitaskStage, inputs: Inputs, out: Path, context: Con
         examples[name] = LabelledExamples(tasks[name], request, task_stage.training)
     data = TasksAtOnce(examples)
     loss = data.loss(bundles)
-    outcome = fit(
+    outcome = run_training(
         loss,
         loss.weights,
         data,

@@ -26,7 +26,7 @@ from subgraft.training.objectives.compute.seq2seq import Seq2SeqObjective
 from subgraft.training.objectives.compute.stages import in_stages, of_length
 from subgraft.training.objectives.compute.target_sampling import SampledLoss, target_sampling
 from subgraft.training.progress import CURVE, SELECTIONS, Selection
-from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
+from subgraft.training.setup import held_out_mean, is_writer, run_training, write_curve
 from subgraft.training.stage import Inputs, Summary
 from subgraft.training.stream_memory import memory_of
 
@@ -57,7 +57,7 @@ def run(stage: PretrainStage, inputs: Inputs, out: Path, context: Context) -> Su
     if stage.training.target_sampling is not None:
         sampling = target_sampling(stage.training.target_sampling, bundle.model, stage.seed)
         module, evaluate = SampledLoss(module), _dev_losses(stage, request)
-    outcome = fit(
+    outcome = run_training(
         module,
         module.weights,
         text.data,
