@@ -62,7 +62,7 @@ def translation_task(kind: str, place: Path) -> tuple[nn.Module, Data]:
         several = directions_text(TranslationSettings(), {"en-de": there, "de-en": back}, settings, 0.7)
         return several.loss(bundle), several
     if kind == "unsupervised":
-        ways = [TaskPairs(TranslationSettings(), each, settings, limited=False) for each in (there, back)]
+        ways = [TaskPairs(each, settings, limited=False) for each in (there, back)]
         made = BothDirections(ways[0], ways[1], there)
         return made.loss(bundle), made
     both = with_text(TranslationSettings().finetuning(there, settings), TranslationSettings(), back, settings)

@@ -156,19 +156,19 @@ class BatchCallback(Protocol):
         calls.
     """
 
-    every: int | None
+    every: int | None = None
 
     def look_ahead(self, batches: Iterable[Batch], engine: Engine) -> None:
-        """Called with the batches of the next `every` updates, up to the end of the training."""
-        ...
+        """Called with the batches of the next `every` updates, up to the end of the training; by default not used."""
+        del batches, engine
 
     def prepare(self, batches: Sequence[Batch], step: int, engine: Engine) -> Sequence[Batch]:
         """The micro-batches to compute in place of `batches`, in the update that follows `step` others."""
         ...
 
     def measured(self) -> Mapping[str, float]:
-        """Metrics of the last update."""
-        ...
+        """Metrics of the last update; none by default."""
+        return {}
 
     def state(self) -> dict[str, Tensor]: ...
 

@@ -5,7 +5,7 @@ Checkpoints include it, because recomputed states would have newer weights and o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,12 +16,12 @@ from torch import Tensor
 from subgraft.base.entries import imported
 from subgraft.base.errors import UserError
 from subgraft.modeling.families import family_of
+from subgraft.training.progress import BatchCallback
 from subgraft.training.streams import NO_BLOCK, NO_POSITION, StreamedData, StreamPlan
 
 if TYPE_CHECKING:
     from subgraft.training.engine import Batch, Engine
     from subgraft.training.objectives.compute.interface import Objective, ObjectiveInputs
-    from subgraft.training.progress import BatchCallback
 
 
 def require_fitting_memory(tokens: int, lengths: np.ndarray, first_blocks: np.ndarray) -> None:
@@ -87,14 +87,11 @@ class StreamRows(NamedTuple):
         return cls(*(torch.from_numpy(each) for each in arrays))
 
 
-class StreamMemory:
+class StreamMemory(BatchCallback):
     """The last `tokens` states of each stream's document, for every layer.
 
-    It is a `BatchCallback`: between updates, the workers exchange the states that they computed. Each stream has at
-    most one block in a batch.
+    Between updates, the workers exchange the states that they computed. Each stream has at most one block in a batch.
     """
-
-    every: int | None = None
 
     def __init__(self, width: int, layers: int, tokens: int, size: int) -> None:
         """Allocate an empty memory.
@@ -153,18 +150,12 @@ class StreamMemory:
         self._blocks[stream_ids] = blocks.cpu()
         self._written[stream_ids] = True
 
-    def look_ahead(self, batches: Iterable[Batch], engine: Engine) -> None:
-        """Nothing: streams need no batch that is still to come."""
-
     def prepare(self, batches: Sequence[Batch], step: int, engine: Engine) -> Sequence[Batch]:
         """Exchange the memory, so that every worker has that of all streams; the batches are not changed."""
         del step
         self._workers = engine
         self._exchange()
         return batches
-
-    def measured(self) -> Mapping[str, float]:
-        return {}
 
     def state(self) -> dict[str, Tensor]:
         self._exchange()
@@ -195,25 +186,17 @@ class StreamMemory:
         self._written.zero_()
 
 
-class Memories:
+class Memories(BatchCallback):
     """The memories of several objectives in one training, by kind. A batch fills the memory of its objective."""
-
-    every: int | None = None
 
     def __init__(self, memories: Mapping[str, BatchCallback]) -> None:
         self._memories = memories
-
-    def look_ahead(self, batches: Iterable[Batch], engine: Engine) -> None:
-        """Nothing: streams need no batch that is still to come."""
 
     def prepare(self, batches: Sequence[Batch], step: int, engine: Engine) -> Sequence[Batch]:
         """Exchange all memories; the batches are not changed."""
         for memory in self._memories.values():
             memory.prepare(batches, step, engine)
         return batches
-
-    def measured(self) -> Mapping[str, float]:
-        return {}
 
     def state(self) -> dict[str, Tensor]:
         return {

@@ -71,9 +71,7 @@ def test_a_mixed_batch_has_the_loss_of_transformers_own_model_pair_by_pair(tmp_p
 
 def test_dev_scores_are_the_means_of_the_directions_alone(tmp_path: Path, bundle: Bundle) -> None:
     asked = requests(tmp_path, bundle)
-    alone = {
-        name: TaskPairs(TranslationSettings(), each, SETTINGS).dev_scores(bundle)() for name, each in asked.items()
-    }
+    alone = {name: TaskPairs(each, SETTINGS).dev_scores(bundle)() for name, each in asked.items()}
     scores = directions_text(TranslationSettings(), asked, SETTINGS, None).dev_scores(bundle)()
     for score in ("bits_per_character", "bleu", "chrf"):
         assert scores[score] == pytest.approx(sum(each[score] for each in alone.values()) / 2)

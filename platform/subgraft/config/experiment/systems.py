@@ -87,9 +87,8 @@ class System(Settings):
     source_encoder: a new encoder that reads sources in another language and has its own vocabulary, learnt as
     downstream.vocabulary; for models of the family bart, which still write in the upstream vocabulary.
     documents: the maximum number of tokens of a block, for a system that is finetuned on blocks of consecutive pairs of
-        a document
-    and translates documents in such blocks (Liu et al., TACL 2020, section 4.2); without it, a system reads single
-    sentences. The model must be an mBART. Blocks of the target may have up to finetune.max_length tokens.
+    a document and translates documents in such blocks (Liu et al., TACL 2020, section 4.2); without it, a system reads
+    single sentences. The model must be an mBART. Blocks of the target may have up to finetune.max_length tokens.
     context: han, for an encoder that also attends to the preceding sentences of the document, by words and by sentences
     (HAN; Miculicich et al., EMNLP 2018). The system is finetuned on single sentences first, then with this encoder for
     as many updates. The model must be an mBART with one vocabulary.

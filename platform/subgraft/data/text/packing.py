@@ -26,26 +26,20 @@ class PackedSentences:
         bounds: int64 [n + 1], the first sentence of each block, and the end of the last.
         ends: The sentences after which a document ends within its block, ascending.
         separator: The token that stands there.
+
+    Attributes:
+        lengths: The tokens of each block, separators included [n].
     """
 
     def __init__(self, sentences: Sequences, bounds: np.ndarray, ends: np.ndarray, separator: int) -> None:
-        self._sentences, self._bounds, self._ends, self._separator = (
-            sentences,
-            bounds,
-            frozenset(ends.tolist()),
-            separator,
-        )
+        self._sentences, self._bounds, self._separator = sentences, bounds, separator
+        self._ends = frozenset(ends.tolist())
         tokens = np.concatenate([[0], np.cumsum(sentences.lengths, dtype=np.int64)])
         marks = np.searchsorted(ends, bounds)
-        self._lengths: np.ndarray = np.diff(tokens[bounds]) + np.diff(marks)
+        self.lengths: np.ndarray = np.diff(tokens[bounds]) + np.diff(marks)
 
     def __len__(self) -> int:
-        return len(self._lengths)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """The tokens of each block, separators included [n]."""
-        return self._lengths
+        return len(self.lengths)
 
     def first_blocks(self, starts: np.ndarray) -> np.ndarray:
         """The block that each of these sentences begins [n], or the number of blocks for the end of the last one."""
@@ -119,6 +113,9 @@ class SegmentPairs:
         settings: The size of the blocks.
         seed: The seed of the short blocks; everything else depends on the generator that `pair` receives.
 
+    Attributes:
+        lengths: The tokens of each pair whose second segment follows [n]; the other pairs have as many on average.
+
     Raises:
         UserError: There is only one document, or none has two sentences.
     """
@@ -141,15 +138,10 @@ class SegmentPairs:
             )
         self._blocks = np.array(bounds, dtype=np.int64)
         self._total = np.concatenate([[0], np.cumsum(self._sentences.lengths, dtype=np.int64)])
-        self._lengths: np.ndarray = np.minimum(np.diff(self._total[self._blocks])[:, 0], self._room)
+        self.lengths: np.ndarray = np.minimum(np.diff(self._total[self._blocks])[:, 0], self._room)
 
     def __len__(self) -> int:
         return len(self._blocks)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """The tokens of each pair whose second segment follows [n]; the other pairs have as many on average."""
-        return self._lengths
 
     def pair(self, index: int, rng: np.random.Generator) -> SegmentPair:
         start, end = self._blocks[index].tolist()

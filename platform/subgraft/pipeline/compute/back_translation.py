@@ -31,7 +31,6 @@ from subgraft.training.objectives.compute.dev_scores import describe_dev_engine
 from subgraft.training.objectives.compute.interface import ObjectiveInputs
 from subgraft.training.objectives.compute.mixture import AuxiliaryText
 from subgraft.training.objectives.compute.translation import DevScores, TaskPairs
-from subgraft.training.objectives.translation import TranslationSettings
 from subgraft.training.progress import CURVE
 from subgraft.training.setup import is_writer, peak_memory, write_curve
 from subgraft.training.stage import Inputs, Summary
@@ -95,7 +94,7 @@ def train_both_directions(stage: UnsupervisedStage, inputs: Inputs, out: Path, c
 
     def synthetic_pairs(role: str, request: ObjectiveInputs) -> TaskPairs:
         corpus = Corpus.open(inputs[role], context.cache)
-        return TaskPairs(TranslationSettings(), replace(request, corpus=corpus), settings, limited=False)
+        return TaskPairs(replace(request, corpus=corpus), settings, limited=False)
 
     backward = synthetic_pairs("synthetic/reversed", replace(task, languages=languages.reversed))
     data = BothDirections(synthetic_pairs("synthetic", task), backward, task)

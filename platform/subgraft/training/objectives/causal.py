@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -14,6 +14,8 @@ from subgraft.training.objectives.objective import AnyObjective
 if TYPE_CHECKING:
     from subgraft.config.training import FinetuneSettings
     from subgraft.training.objectives.compute.interface import Objective, ObjectiveInputs, TaskText, TrainedText
+
+A = TypeVar("A", bound=AnyObjective)
 
 
 class CausalSettings(AnyObjective):
@@ -49,9 +51,7 @@ class CausalSettings(AnyObjective):
         return self
 
     def after(self, pretrained: Sequence[AnyObjective]) -> Self:
-        """The settings with the separator that the model was pretrained with."""
-        separators = [each.separator for each in pretrained if isinstance(each, CausalSettings)]
-        return self.model_copy(update={"separator": separators[0]}) if separators else self
+        return with_separator_of(self, pretrained)
 
     def pretraining(self, request: ObjectiveInputs) -> Objective:
         from subgraft.training.objectives.compute.causal import CausalObjective
@@ -71,3 +71,9 @@ class CausalSettings(AnyObjective):
         from subgraft.training.objectives.compute.causal import TaskLines
 
         return TaskLines(self, request, training, limited=False)
+
+
+def with_separator_of(settings: A, pretrained: Sequence[AnyObjective]) -> A:
+    """The settings with the separator between lines that a language model was pretrained with."""
+    separators = [each.separator for each in pretrained if isinstance(each, CausalSettings)]
+    return settings.model_copy(update={"separator": separators[0]}) if separators else settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, Self
 
-from subgraft.training.objectives.causal import CausalSettings
+from subgraft.training.objectives.causal import with_separator_of
 from subgraft.training.objectives.objective import AnyObjective
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ class AnyConditionedSettings(AnyObjective):
     continues = True
 
     def after(self, pretrained: Sequence[AnyObjective]) -> Self:
-        """The settings with the separator that the language model was pretrained with."""
-        separators = [each.separator for each in pretrained if isinstance(each, CausalSettings)]
-        return self.model_copy(update={"separator": separators[0]}) if separators else self
+        return with_separator_of(self, pretrained)
 
     def finetuning(self, request: ObjectiveInputs, training: FinetuneSettings) -> TaskText:
         from subgraft.training.objectives.compute.conditioned import TaskSourcedLines

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class MaskedSeq2SeqSettings(AnyObjective):
     """MASS (Song et al., ICML 2019): the decoder predicts a span of tokens, each of which is masked in the encoder.
 
-    share: the fraction of a block's tokens in the span. block_tokens: the maximum number of tokens of a block of
-        sentences of one
-    document; the training's max_length by default.
+    share: the fraction of a block's tokens in the span.
+    block_tokens: the maximum number of tokens of a block of sentences of one document; the training's max_length by
+    default.
     """
 
     kind: Literal["masked-seq2seq"] = "masked-seq2seq"

@@ -17,9 +17,9 @@ class MultitaskMaskedSettings(AnyObjective):
     """UniLM's masking (Dong et al., NeurIPS 2019): BERT's, where 1/6 of the blocks are read from left to right, 1/6
     from right to left, 1/3 in both directions, and 1/3 in both in their first half and from left to right in the rest.
 
-    share: the fraction of the tokens to predict. block_tokens: the maximum number of tokens of a block of sentences of
-        one document;
-    the training's max_length by default.
+    share: the fraction of the tokens to predict.
+    block_tokens: the maximum number of tokens of a block of sentences of one document; the training's max_length by
+    default.
     """
 
     kind: Literal["multitask-masked"] = "multitask-masked"

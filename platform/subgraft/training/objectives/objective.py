@@ -88,8 +88,8 @@ class AnyObjective(Settings):
 
     @property
     def continues_text(self) -> bool:
-        """Whether its model continues text without a source, and no conversations."""
-        return self.continues and self.source is None and not self.needs_conversations
+        """Whether its model continues text without a source."""
+        return self.continues and self.source is None
 
     @property
     def longest_block(self) -> int | None:

@@ -27,24 +27,24 @@ class TranslationSettings(AnyObjective):
     def pretraining(self, request: ObjectiveInputs) -> Objective:
         from subgraft.training.objectives.compute.translation import TranslationObjective
 
-        return TranslationObjective(self, request)
+        return TranslationObjective(request)
 
     def finetuning(self, request: ObjectiveInputs, training: FinetuneSettings) -> TaskText:
         from subgraft.training.objectives.compute.translation import TaskPairs
 
-        return TaskPairs(self, request, training)
+        return TaskPairs(request, training)
 
     def additional(self, request: ObjectiveInputs, training: FinetuneSettings) -> TrainedText:
         from subgraft.training.objectives.compute.translation import TaskPairs
 
-        return TaskPairs(self, request, training, limited=False)
+        return TaskPairs(request, training, limited=False)
 
 
 class DocumentTranslationSettings(AnyObjective):
     """Blocks of consecutive sentences of a document, given those of the source (Liu et al., TACL 2020, section 4).
 
     block_tokens: the maximum number of tokens of a block of the source; the training's max_length limits those of the
-        target.
+    target.
     """
 
     kind: Literal["document-translation"] = "document-translation"

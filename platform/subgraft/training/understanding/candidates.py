@@ -40,8 +40,7 @@ class _Candidates(LabelledTask):
     def is_trainable(self, example: LabelledExample) -> bool:
         return len(example.rows) > 1 and bool(example.target.any())
 
-    def labels_of(self, examples: Sequence[LabelledExample], longest: int) -> tuple[Tensor, int]:
-        del longest
+    def labels_of(self, examples: Sequence[LabelledExample]) -> tuple[Tensor, int]:
         targets = np.concatenate([example.target for example in examples])
         return torch.from_numpy(targets).float(), sum(bool(example.target.any()) for example in examples)
 

@@ -62,8 +62,7 @@ class Classification(LabelledTask):
         references = [ids[label] for label in take_first(corpus.lines(name, "label"), limit)]
         return read.with_targets(references, np.array(references))
 
-    def labels_of(self, examples: Sequence[LabelledExample], longest: int) -> tuple[Tensor, int]:
-        del longest
+    def labels_of(self, examples: Sequence[LabelledExample]) -> tuple[Tensor, int]:
         return torch.tensor([example.target for example in examples]), len(examples)
 
     def loss(self, logits: Tensor, batch: LabelledBatch, label_smoothing: float = 0.0) -> Tensor:
@@ -236,8 +235,7 @@ class EntityTyping(LabelledTask):
         references = np.array([[label in labels for label in self.labels] for labels in label_lists], dtype=np.bool_)
         return read.with_targets(references, references)
 
-    def labels_of(self, examples: Sequence[LabelledExample], longest: int) -> tuple[Tensor, int]:
-        del longest
+    def labels_of(self, examples: Sequence[LabelledExample]) -> tuple[Tensor, int]:
         labels = torch.from_numpy(np.stack([example.target for example in examples])).float()
         return labels, labels.numel()
 
@@ -304,8 +302,7 @@ class Regression(LabelledTask):
             raise UserError(f"NaN or infinity among the values of {name}", where=str(corpus.directory))
         return read.with_targets(references.tolist(), references)
 
-    def labels_of(self, examples: Sequence[LabelledExample], longest: int) -> tuple[Tensor, int]:
-        del longest
+    def labels_of(self, examples: Sequence[LabelledExample]) -> tuple[Tensor, int]:
         return torch.tensor([example.target for example in examples], dtype=torch.float32), len(examples)
 
     def loss(self, logits: Tensor, batch: LabelledBatch, label_smoothing: float = 0.0) -> Tensor:

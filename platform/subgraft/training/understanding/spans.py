@@ -155,8 +155,7 @@ class SpanExtraction(LabelledTask):
         ]
         return read.with_targets((_target(answer_tokens[each.question], each) for each in details.windows), references)
 
-    def labels_of(self, examples: Sequence[LabelledExample], longest: int) -> tuple[Tensor, int]:
-        del longest
+    def labels_of(self, examples: Sequence[LabelledExample]) -> tuple[Tensor, int]:
         return torch.tensor([example.target for example in examples]), len(examples)
 
     def logits(self, model: PreTrainedModel, batch: LabelledBatch) -> Tensor:

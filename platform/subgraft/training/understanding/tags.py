@@ -79,8 +79,7 @@ class Tagging(LabelledTask):
     def is_trainable(self, example: LabelledExample) -> bool:
         return bool((example.target != IGNORED).any())
 
-    def labels_of(self, examples: Sequence[LabelledExample], longest: int) -> tuple[Tensor, int]:
-        del longest
+    def labels_of(self, examples: Sequence[LabelledExample]) -> tuple[Tensor, int]:
         labels = pad([example.target for example in examples], IGNORED)
         return labels, int((labels != IGNORED).sum())
 

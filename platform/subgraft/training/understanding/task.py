@@ -181,15 +181,14 @@ class LabelledTask(ABC):
         return True
 
     @abstractmethod
-    def labels_of(self, examples: Sequence[LabelledExample], longest: int) -> tuple[Tensor, int]:
-        """The targets of a batch whose rows are padded to `longest` tokens, and the number of predictions."""
+    def labels_of(self, examples: Sequence[LabelledExample]) -> tuple[Tensor, int]:
+        """The targets of a batch, and the number of predictions."""
 
     def collate(self, examples: Sequence[LabelledExample], padding: int) -> LabelledBatch:
         """The examples as one batch; without labels it counts no prediction."""
         if any(example.target is None for example in examples):
             return collate(examples, padding, torch.zeros(0), 0)
-        longest = max(len(row.tokens) for example in examples for row in example.rows)
-        return collate(examples, padding, *self.labels_of(examples, longest))
+        return collate(examples, padding, *self.labels_of(examples))
 
     def logits(self, model: PreTrainedModel, batch: LabelledBatch) -> Tensor:
         """The head's outputs for each row, in fp32: of a row [R, C], of its tokens [R, T, C]."""

@@ -141,14 +141,10 @@ class Lines:
         self.whole = self._bodies.whole
         self._separator, self._padding = separator, padding_of(tokenizer)
         in_characters: np.ndarray = encoded.characters.astype(np.int64) + 1
-        self._lengths: np.ndarray = in_characters if batch_unit == "characters" else self._bodies.lengths + 2
+        self.lengths: np.ndarray = in_characters if batch_unit == "characters" else self._bodies.lengths + 2
 
     def __len__(self) -> int:
         return len(self._bodies)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return self._lengths
 
     def example(self, index: int, epoch: int) -> StackExample:
         del epoch

@@ -82,12 +82,8 @@ class SourcedLines:
     ) -> None:
         self._lines = Lines(lines, bundle.decoder, separator, max_length, batch_unit)
         self._sources = sources
-        self._lengths: np.ndarray = np.maximum(self._lines.lengths, row_counts(sources) if costs is None else costs)
+        self.lengths: np.ndarray = np.maximum(self._lines.lengths, row_counts(sources) if costs is None else costs)
         self.whole = self._lines.whole
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return self._lengths
 
     def batch(self, indices: np.ndarray, epoch: int) -> SourcedBatch:
         text = self._lines.batch(indices, epoch)

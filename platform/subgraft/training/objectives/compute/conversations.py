@@ -140,7 +140,7 @@ class Conversations:
         self.usable = np.array([any(self._answers[index][1:]) for index in range(len(tokens))], dtype=np.bool_)
         if truncated := int((~self.usable).sum()) - self.left_out.total():
             self.left_out["answers_cut_away"] = truncated
-        self._costs: np.ndarray = self._tokens.lengths if costs is None else costs
+        self.lengths: np.ndarray = self._tokens.lengths if costs is None else costs
         self._padding = padding_of(template.tokenizer)
 
     def _encoded(
@@ -164,10 +164,6 @@ class Conversations:
 
     def __len__(self) -> int:
         return len(self._tokens)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return self._costs
 
     def example(self, index: int, epoch: int) -> StackExample:
         del epoch

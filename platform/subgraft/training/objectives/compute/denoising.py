@@ -62,14 +62,10 @@ class _NoisedLines:
         self._noise, self._seed = Noise(settings.noises, settings.poisson_lambda, bundle.encoder), request.seed
         in_tokens = self._read.longer(self._written) + 1
         in_characters: np.ndarray = written.characters.astype(np.int64) + 1
-        self._lengths: np.ndarray = in_characters if training.batch_unit == "characters" else in_tokens
+        self.lengths: np.ndarray = in_characters if training.batch_unit == "characters" else in_tokens
 
     def __len__(self) -> int:
-        return len(self._lengths)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return self._lengths
+        return len(self.lengths)
 
     def example(self, index: int, epoch: int) -> Example:
         noised = self._noise([self._read[index]], (), np.random.default_rng([self._seed, epoch, index]))

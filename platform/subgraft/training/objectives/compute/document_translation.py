@@ -95,14 +95,10 @@ class DocumentTranslation:
         self.whole_targets = np.logical_and.reduceat(self._targets.whole, self.bounds[:-1])
         if batch_unit == "characters":
             costs = np.stack([sources.characters, targets.characters]).astype(np.int64)
-        self._lengths: np.ndarray = np.add.reduceat(costs, self.bounds[:-1], axis=1).max(axis=0) + 1
+        self.lengths: np.ndarray = np.add.reduceat(costs, self.bounds[:-1], axis=1).max(axis=0) + 1
 
     def __len__(self) -> int:
-        return len(self._lengths)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return self._lengths
+        return len(self.lengths)
 
     def example(self, index: int, epoch: int) -> Example:
         del epoch
@@ -128,7 +124,7 @@ class DevDocuments:
         target = request.languages.target
         self._scores = ReferenceScores(bundle, data, examples.whole_targets, references, training, target)
         self._scores.require_any_whole()
-        self._model, self._lengths = bundle.model, examples.lengths.tolist()
+        self._model, self.lengths = bundle.model, examples.lengths.tolist()
         form = vocabularies.form
         self._translate = BlockTranslator(bundle, form, beam=1, max_length_ratio=DEV_LENGTH_RATIO)
 
@@ -136,9 +132,7 @@ class DevDocuments:
         return self._scores(self._outputs)
 
     def _outputs(self) -> list[str]:
-        written = texts_by_worker(
-            self._sources, lambda: self._lengths, DEFAULT_BATCH_SIZE, self._translate, self._model
-        )
+        written = texts_by_worker(self._sources, lambda: self.lengths, DEFAULT_BATCH_SIZE, self._translate, self._model)
         return [" ".join(sentences_of(text)) for text in written]
 
 

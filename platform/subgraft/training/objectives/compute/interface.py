@@ -378,9 +378,17 @@ class Concatenation(Generic[E]):
         if self.draws is not None:
             draw = self.draws.at(index, epoch)
             return self._parts[draw.text].example(draw.place, draw.epoch)
-        part = int(np.searchsorted(self._ends, index, side="right"))
-        offset = int(self._ends[part - 1]) if part else 0
-        return self._parts[part].example(index - offset, epoch)
+        part, before = part_of(self._ends, index)
+        return self._parts[part].example(index - before, epoch)
+
+
+def part_of(ends: np.ndarray, index: int) -> tuple[int, int]:
+    """The part of an example of several parts, numbered one after another, and the number of examples before that part.
+
+    ends: the number of examples up to the end of each part.
+    """
+    part = int(np.searchsorted(ends, index, side="right"))
+    return part, int(ends[part - 1]) if part else 0
 
 
 class ExampleData(Generic[E]):

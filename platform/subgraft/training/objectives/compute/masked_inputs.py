@@ -145,28 +145,16 @@ def _pairs(text_request: _TextRequest, short: float = 0.0, sentences: int | None
     return SegmentPairInputs(pairs, separator, [request.seed, text_request.number])
 
 
-def _segments(text_request: _TextRequest) -> SegmentPairInputs:
-    return _pairs(text_request, text_request.settings.short_inputs)
-
-
-def _two_sentences(text_request: _TextRequest) -> SegmentPairInputs:
-    return _pairs(text_request, sentences=2)
-
-
 def _full_sentences(text_request: _TextRequest) -> SingleTexts:
     separator = text_request.request.bundle.encoder.special["eos"]
     return SingleTexts(full_sentences(text_request.sentences, text_request.text, text_request.room, separator))
 
 
-def _doc_sentences(text_request: _TextRequest) -> SingleTexts:
-    return SingleTexts(doc_sentences(text_request.sentences, text_request.text, text_request.room))
-
-
 _FORMS: Mapping[MaskedInput, Callable[[_TextRequest], Examples[InputText]]] = {
-    "segment-pair": _segments,
-    "sentence-pair": _two_sentences,
+    "segment-pair": lambda each: _pairs(each, each.settings.short_inputs),
+    "sentence-pair": lambda each: _pairs(each, sentences=2),
     "full-sentences": _full_sentences,
-    "doc-sentences": _doc_sentences,
+    "doc-sentences": lambda each: SingleTexts(doc_sentences(each.sentences, each.text, each.room)),
 }
 
 

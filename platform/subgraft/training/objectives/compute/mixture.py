@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,19 +24,12 @@ from subgraft.training.objectives.compute.interface import (
     ObjectiveLoss,
     TaskText,
     TrainedText,
+    part_of,
 )
 from subgraft.training.objectives.compute.masked import train_next_sentence
+from subgraft.training.objectives.compute.whole_examples import Batched
 from subgraft.training.objectives.objective import AnyObjective
 from subgraft.training.schedule import StagedData
-
-
-class MixturePart(Protocol):
-    """The data of one objective."""
-
-    @property
-    def lengths(self) -> np.ndarray: ...
-
-    def batch(self, indices: np.ndarray, epoch: int) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -75,7 +68,7 @@ class Mixture:
 
     def __init__(
         self,
-        parts: Mapping[str, MixturePart],
+        parts: Mapping[str, Batched],
         weights: Mapping[str, float] | None = None,
         from_steps: Mapping[str, int] | None = None,
     ) -> None:
@@ -96,11 +89,10 @@ class Mixture:
                 part.begin(step)
 
     def batch(self, indices: np.ndarray, epoch: int) -> MixedBatch:
-        first, *others = np.unique(np.searchsorted(self._ends, indices, side="right")).tolist()
-        if others:
+        part, before = part_of(self._ends, int(indices.min()))
+        if indices.max() >= self._ends[part]:
             raise ValueError("a batch holds examples of several objectives")
-        before = int(self._ends[first - 1]) if first else 0
-        return MixedBatch(self._kinds[first], self.parts[first].batch(indices - before, epoch))
+        return MixedBatch(self._kinds[part], self.parts[part].batch(indices - before, epoch))
 
 
 class MixedLoss(ObjectiveLoss):

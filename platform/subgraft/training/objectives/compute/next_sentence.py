@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -21,6 +20,7 @@ from subgraft.training.objectives.compute.distributed import sums_over_batches
 from subgraft.training.objectives.compute.embedding_view import EmbeddingView, ModelEmbeddings
 from subgraft.training.objectives.compute.interface import States
 from subgraft.training.objectives.compute.single_stack import StackBatch, StackExample, StackLoss
+from subgraft.training.objectives.compute.whole_examples import Batched
 
 # The name of the loss and of its count; its weight next to that of the tokens is that of BERT.
 NEXT_SENTENCE = "next_sentence"
@@ -82,14 +82,9 @@ class NextSentenceLoss(StackLoss):
         return {"loss": tokens, **next_sentence_loss(self.model, states, batch)}
 
 
-class _Data(Protocol):
-    @property
-    def lengths(self) -> np.ndarray: ...
-
-    def batch(self, indices: np.ndarray, epoch: int) -> Any: ...
-
-
-def accuracy_of(model: PreTrainedModel, held_out: _Data, settings: TrainingSettings) -> Callable[[], dict[str, float]]:
+def accuracy_of(
+    model: PreTrainedModel, held_out: Batched, settings: TrainingSettings
+) -> Callable[[], dict[str, float]]:
     """A function that computes the accuracy of next-sentence prediction on held-out pairs, in per cent."""
     plan = BatchPlan(np.minimum(held_out.lengths, settings.batch_size), settings.batch_size, seed=0)
     loss = NextSentenceLoss(model)

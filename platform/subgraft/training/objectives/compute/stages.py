@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subgraft.config.training import PretrainSettings, TrainingSettings
-from subgraft.training.objectives.compute.interface import Objective, ObjectiveInputs
+from subgraft.training.objectives.compute.interface import Objective, ObjectiveInputs, part_of
 from subgraft.training.objectives.compute.mixture import Mixture, objectives_of
 from subgraft.training.objectives.registry import ObjectiveSettings
 from subgraft.training.schedule import Data, StagedData
@@ -40,8 +40,7 @@ class Stages:
             data.begin(step)
 
     def batch(self, indices: np.ndarray, epoch: int) -> Any:
-        stage = int(np.searchsorted(self._ends, indices[0], side="right"))
-        before = int(self._ends[stage - 1]) if stage else 0
+        stage, before = part_of(self._ends, int(indices[0]))
         return self.stages[stage][2].batch(indices - before, epoch)
 
 

@@ -43,7 +43,6 @@ from subgraft.training.objectives.compute.seq2seq import (
 from subgraft.training.objectives.compute.subword_regularization import Sampling, Subwords
 from subgraft.training.objectives.compute.whole_examples import BATCH_TOKENS, WholeExamples, label_nats
 from subgraft.training.objectives.objective import AnyObjective
-from subgraft.training.objectives.translation import TranslationSettings
 
 # For dev scores, greedy output is cut off at this many bytes per byte of its source.
 DEV_LENGTH_RATIO = 2.5
@@ -198,8 +197,7 @@ class TranslationObjective(Seq2SeqObjective):
 
     select: str | None = "bleu"
 
-    def __init__(self, settings: TranslationSettings, request: ObjectiveInputs) -> None:
-        del settings
+    def __init__(self, request: ObjectiveInputs) -> None:
         bundle, training = request.bundle, request.training
         sampling = None if request.sampling is None else Sampling(request.sampling, request.seed)
         examples = Translation(
@@ -222,16 +220,8 @@ class TranslationObjective(Seq2SeqObjective):
 class TaskPairs(Seq2SeqData):
     """Pairs for finetuning: those of the task, or synthetic ones."""
 
-    def __init__(
-        self,
-        settings: TranslationSettings,
-        request: ObjectiveInputs,
-        training: FinetuneSettings,
-        *,
-        limited: bool = True,
-    ) -> None:
+    def __init__(self, request: ObjectiveInputs, training: FinetuneSettings, *, limited: bool = True) -> None:
         """limited: whether the limit `training.max_train_examples` applies to these pairs."""
-        del settings
         bundle, pairs = request.bundle, request.corpus.text_pairs("train")
         indices = selected_examples(len(pairs), training, request.seed) if limited else None
         if indices is not None:
