@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from subgraft.base.entries import imported
 from subgraft.config.initialisers import StaticEmbeddingSettings
 from subgraft.config.settings_base import Settings
 from subgraft.embeddings.methods.method import MethodSpec
@@ -18,82 +20,39 @@ class StaticGroups(Settings):
     static_embeddings: StaticEmbeddingSettings = StaticEmbeddingSettings()
 
 
-def _mean(request: InitialiserInputs) -> NewRows:
-    from subgraft.embeddings.initialisers.new_rows import mix_subwords
-
-    return mix_subwords(request)
+# Functions of `initialisers`, which load torch, are named by strings.
 
 
-def _reconstruction(request: InitialiserInputs) -> NewRows:
-    from subgraft.embeddings.initialisers.reconstruction import reconstruct
-
-    return reconstruct(request)
-
-
-def _taken(request: InitialiserInputs) -> NewRows:
-    from subgraft.embeddings.initialisers.static_rows import from_static, take_vectors
-
-    return from_static(request, take_vectors)
+def _rows_by(function: str, request: InitialiserInputs) -> NewRows:
+    rows: NewRows = imported(f"subgraft.embeddings.initialisers.{function}")(request)
+    return rows
 
 
-def _mapped(request: InitialiserInputs) -> NewRows:
-    from subgraft.embeddings.initialisers.static_rows import from_static, map_vectors
-
-    return from_static(request, map_vectors)
-
-
-def _focus(request: InitialiserInputs) -> NewRows:
-    from subgraft.embeddings.initialisers.static_mixtures import mix_sparsemax
+def _from_static(function: str, request: InitialiserInputs) -> NewRows:
+    """Rows from static embeddings."""
     from subgraft.embeddings.initialisers.static_rows import from_static
 
-    return from_static(request, mix_sparsemax)
-
-
-def _wechsel(request: InitialiserInputs) -> NewRows:
-    from subgraft.embeddings.initialisers.static_mixtures import mix_nearest
-    from subgraft.embeddings.initialisers.static_rows import from_static
-
-    return from_static(request, mix_nearest)
-
-
-def _omp(request: InitialiserInputs) -> NewRows:
-    from subgraft.embeddings.initialisers.static_mixtures import mix_matching_pursuit
-    from subgraft.embeddings.initialisers.static_rows import from_static
-
-    return from_static(request, mix_matching_pursuit)
-
-
-def _locally_linear(request: InitialiserInputs) -> NewRows:
-    from subgraft.embeddings.initialisers.static_mixtures import mix_locally_linear
-    from subgraft.embeddings.initialisers.static_rows import from_static
-
-    return from_static(request, mix_locally_linear)
-
-
-def _donor(request: InitialiserInputs) -> NewRows:
-    from subgraft.embeddings.initialisers.donor import map_from_donor
-
-    return map_from_donor(request)
+    return from_static(request, imported(f"subgraft.embeddings.initialisers.{function}"))
 
 
 MEAN = MethodSpec(
     name="mean",
     start="the mean of the pieces that the old tokenizer cuts it into",
     source="the usual strong baseline",
-    rows=_mean,
+    rows=partial(_rows_by, "new_rows:mix_subwords"),
     mixes=True,
 )
 RECONSTRUCTION = MethodSpec(
     name="reconstruction",
     start="the mean of vectors of its character n-grams, trained to reproduce the old embeddings",
     source="Zhao et al. 2018",
-    rows=_reconstruction,
+    rows=partial(_rows_by, "reconstruction:reconstruct"),
 )
 WORD2VEC = MethodSpec(
     name="word2vec",
     start="its word2vec vector, trained on the task's text, with the old embeddings' spread",
     source="Mikolov et al. 2013",
-    rows=_taken,
+    rows=partial(_from_static, "static_rows:take_vectors"),
     static="skip-gram",
     unmapped=True,
 )
@@ -101,14 +60,14 @@ WORD2VEC_MAPPED = MethodSpec(
     name="word2vec-mapped",
     start="the same, under the affine map that fits seen tokens best",
     source="Mikolov, Le and Sutskever 2013",
-    rows=_mapped,
+    rows=partial(_from_static, "static_rows:map_vectors"),
     static="skip-gram",
 )
 CBOW = MethodSpec(
     name="cbow",
     start="its word2vec vector by continuous bag of words; with `copy_shared_tokens: false` a layer of such vectors",
     source="Sato et al. 2020",
-    rows=_taken,
+    rows=partial(_from_static, "static_rows:take_vectors"),
     static="cbow",
     unmapped=True,
 )
@@ -116,34 +75,34 @@ FOCUS = MethodSpec(
     name="focus",
     start="seen tokens, weighted by sparsemax over the similarity of fastText vectors",
     source="Dobler and de Melo 2023",
-    rows=_focus,
+    rows=partial(_from_static, "static_mixtures:mix_sparsemax"),
     static="fasttext",
 )
 WECHSEL = MethodSpec(
     name="wechsel",
     start="the ten nearest old tokens by fastText vectors, weighted by softmax",
     source="Minixhofer et al. 2022, in one language",
-    rows=_wechsel,
+    rows=partial(_from_static, "static_mixtures:mix_nearest"),
     static="fasttext",
 )
 OMP = MethodSpec(
     name="omp",
     start="eight seen tokens that best combine to its fastText vector",
     source="as mergekit's tokensurgeon",
-    rows=_omp,
+    rows=partial(_from_static, "static_mixtures:mix_matching_pursuit"),
     static="fasttext",
 )
 LOCALLY_LINEAR = MethodSpec(
     name="locally-linear",
     start="its ten nearest seen tokens by CBOW vectors, with weights that reconstruct its vector best",
     source="Sato et al. 2020",
-    rows=_locally_linear,
+    rows=partial(_from_static, "static_mixtures:mix_locally_linear"),
     static="cbow",
 )
 DONOR = MethodSpec(
     name="donor",
     start="its embedding in another model that has it, mapped to this model's space",
     source="as mergekit's tokensurgeon",
-    rows=_donor,
+    rows=partial(_rows_by, "donor:map_from_donor"),
     donor=True,
 )
