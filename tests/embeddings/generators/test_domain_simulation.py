@@ -63,7 +63,7 @@ def test_a_sentence_in_the_domains_vocabulary_is_the_same_text(epoch: int) -> No
     domain, view = part.domain, _view()
     for index in part._examples[:20]:
         tokens = view.body(view.original(int(index), epoch)).tokens
-        result = part.resegment(tokens, np.random.default_rng(0), None)
+        result = part.resegment(tokens, np.random.default_rng(0))
         own = {token.entry: at for at, token in enumerate(result.new)}
         ids = {origin: token for token, origin in enumerate(domain.origins.tolist()) if origin != NEW}
         back = [
@@ -77,12 +77,6 @@ def test_a_sentence_in_the_domains_vocabulary_is_the_same_text(epoch: int) -> No
         assert [s.resegmented[0] for s in result.spans] == [0, *(s.resegmented[1] for s in result.spans[:-1])]
         assert result.spans[-1].original[1] == len(tokens)
         assert result.spans[-1].resegmented[1] == len(result.tokens)
-
-
-def test_what_would_grow_beyond_the_model_stays_as_it_is() -> None:
-    part, view = _domains().parts[0], _view()
-    tokens = view.body(view.original(int(part._examples[0]), 0)).tokens
-    assert part.resegment(tokens, np.random.default_rng(0), 1).tokens == tokens
 
 
 def test_a_batch_has_its_own_new_tokens_first_and_others_that_stand_for_the_rest() -> None:

@@ -141,14 +141,3 @@ def test_the_examples_of_figure_2() -> None:
         Span((4, 6), (5, 6)),
         Span((6, 7), (6, 7)),
     ]
-
-
-def test_a_sentence_that_would_become_too_long_stays_as_it_is(tokenizer: Tokenizer) -> None:
-    tokens = tokenizer.encode(TEXT[0])
-    resegment = Resegmenter(tokenizer, ResegmentationSettings(merge_rate=0, split_rate=1))
-    longer = resegment(tokens, np.random.default_rng(1))
-    assert len(longer.tokens) > len(tokens)
-    assert resegment(tokens, np.random.default_rng(1), max_length=len(longer.tokens)) == longer
-    unchanged = resegment(tokens, np.random.default_rng(1), max_length=len(longer.tokens) - 1)
-    assert (unchanged.tokens, unchanged.new) == (tokens, [])
-    assert unchanged.spans == [Span((i, i + 1), (i, i + 1)) for i in range(len(tokens))]

@@ -29,7 +29,7 @@ from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.embedding_view import CompetingTokens
-from subgraft.training.objectives.compute.interface import GeneratorView
+from subgraft.training.objectives.compute.interface import GeneratorView, part_of
 
 # The range of the fraction of the upstream vocabulary's longer subwords that a pseudo-domain removes.
 REMOVED = (0.3, 0.9)
@@ -83,12 +83,10 @@ class DomainSimulator(SimulatedBatches):
         entries = (self.domain.vocabulary.entries[token] for token in self.domain.new)
         return {SimulatedToken(entry): index for index, entry in enumerate(entries) if entry is not None}
 
-    def resegment(self, tokens: Sequence[int], rng: np.random.Generator, max_length: int | None) -> Resegmentation:
+    def resegment(self, tokens: Sequence[int], rng: np.random.Generator) -> Resegmentation:
         """Segment a sentence by the domain's vocabulary; special tokens, and word parts after them, stay unchanged."""
         del rng
-        parts = [self._cut(text, run) for text, run in self._texts(tokens)]
-        result = _join_runs(parts, len(self._tokenizer))
-        return result if max_length is None or len(result.tokens) <= max_length else unchanged(tokens)
+        return _join_runs([self._cut(text, run) for text, run in self._texts(tokens)], len(self._tokenizer))
 
     def _texts(self, tokens: Sequence[int]) -> Iterator[tuple[str, list[int]]]:
         """A sentence as runs of text with their tokens; special tokens are runs without text."""
@@ -204,8 +202,7 @@ class PseudoDomains:
         return np.cumsum([len(part.lengths) for part in self.parts])
 
     def batch(self, indices: np.ndarray, epoch: int) -> GeneratorBatch:
-        number = int(np.searchsorted(self._ends, indices[0], side="right"))
-        before = int(self._ends[number - 1]) if number else 0
+        number, before = part_of(self._ends, int(indices[0]))
         return self.parts[number].batch(indices - before, epoch)
 
 

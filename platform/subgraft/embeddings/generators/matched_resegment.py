@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from subgraft.base.errors import UserError
-from subgraft.embeddings.generators.resegment import Resegmentation, SimulatedToken, agreeing_spans, unchanged
+from subgraft.embeddings.generators.resegment import Resegmentation, SimulatedToken, agreeing_spans
 from subgraft.subwords.similar_tokens.finder import Fallback, Relation, SimilarTokenFinder
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.entry import Entry, Mark
@@ -121,13 +121,8 @@ class MatchedResegmenter:
         self._cuts = CheapestCuts(tokenizer)
         self._max_window = max(profile.characters for profile in profiles) * 5 // 4 + 1 + MAX_CONTEXT_CHARACTERS
 
-    def __call__(
-        self, tokens: Sequence[int], generator: np.random.Generator, max_length: int | None = None
-    ) -> Resegmentation:
-        """Re-segment one sentence of token ids; special tokens and pieces that are not text stay unchanged.
-
-        The sentence stays unchanged if it would become longer than `max_length` tokens.
-        """
+    def __call__(self, tokens: Sequence[int], generator: np.random.Generator) -> Resegmentation:
+        """Re-segment one sentence of token ids; special tokens and pieces that are not text stay unchanged."""
         count = generator.binomial(sum(self._entries[t] is not None for t in tokens), self._rate)
         windows = list(self._windows(tokens)) if count else []
         simulated: dict[Entry, SimulatedToken] = {}
@@ -143,8 +138,7 @@ class MatchedResegmenter:
                 replacements.append(replacement._replace(token=token))
                 start, end, _ = replacement.window
                 windows = [window for window in windows if window.end <= start or window.start >= end]
-        result = self._apply(tokens, sorted(replacements, key=lambda item: item.window.start))
-        return result if max_length is None or len(result.tokens) <= max_length else unchanged(tokens)
+        return self._apply(tokens, sorted(replacements, key=lambda item: item.window.start))
 
     def _windows(self, tokens: Sequence[int]) -> Iterator[_Window]:
         """All sequences of tokens inside a word that are not too long."""

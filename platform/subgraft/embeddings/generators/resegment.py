@@ -63,13 +63,8 @@ class Resegmenter:
         self._ids = tokenizer.ids
         self._size = len(tokenizer)
 
-    def __call__(
-        self, tokens: Sequence[int], generator: np.random.Generator, max_length: int | None = None
-    ) -> Resegmentation:
-        """Re-segment one sentence of token ids; special tokens and pieces that are not text stay unchanged.
-
-        The sentence stays unchanged if it would become longer than `max_length` tokens.
-        """
+    def __call__(self, tokens: Sequence[int], generator: np.random.Generator) -> Resegmentation:
+        """Re-segment one sentence of token ids; special tokens and pieces that are not text stay unchanged."""
         draws = generator.random((len(tokens), self.settings.max_merge))
         writer = _Writer(self._ids, self._size)
         position = 0
@@ -82,8 +77,7 @@ class Resegmenter:
             else:
                 writer.write(1, self._split(tokens[position], draws[position, -1], generator), keep=tokens[position])
             position += taken
-        result = writer.finish()
-        return result if max_length is None or len(result.tokens) <= max_length else unchanged(tokens)
+        return writer.finish()
 
     def _merge_length(self, tokens: Sequence[int], position: int, draws: np.ndarray) -> int:
         """The number of tokens from `position` on that are merged into one."""

@@ -19,13 +19,13 @@ from torch import Tensor
 from subgraft.config.initialisers import Negatives, ResegmentationSettings
 from subgraft.embeddings.generators.generator import RaggedSimilar
 from subgraft.embeddings.generators.matched_resegment import CheapestCuts, MatchedResegmenter, profiles_of
-from subgraft.embeddings.generators.resegment import Resegmentation, Resegmenter, SimulatedToken
+from subgraft.embeddings.generators.resegment import Resegmentation, Resegmenter, SimulatedToken, unchanged
 from subgraft.modeling.precision import to_device
 from subgraft.subwords.similar_tokens.finder import Relation, SimilarTokenFinder, related_subwords
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.embedding_view import CompetingTokens
-from subgraft.training.objectives.compute.interface import GeneratorView, TokenBatch
+from subgraft.training.objectives.compute.interface import Body, GeneratorView, TokenBatch
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,7 @@ class SimulatedBatches(ABC):
         examples = [view.original(int(index), epoch) for index in indices]
         bodies = [view.body(example) for example in examples]
         rngs = [np.random.default_rng([self._seed, epoch, int(index), 1]) for index in indices]
-        limit = self._max_positions
-        rooms = [None if limit is None else limit - body.around for body in bodies]
-        results = [self.resegment(b.tokens, rng, room) for b, rng, room in zip(bodies, rngs, rooms, strict=True)]
+        results = [self._fitting(body, rng) for body, rng in zip(bodies, rngs, strict=True)]
         sentences, new, competing_tokens = self.collect(results, rngs[0])
         rebuilt = [view.rebuild(example, body) for example, body in zip(examples, sentences, strict=True)]
         corrupted = [view.corrupt(example, rng) for example, rng in zip(rebuilt, rngs, strict=True)]
@@ -120,8 +118,13 @@ class SimulatedBatches(ABC):
             span_pairs(results, [body.start for body in bodies]),
         )
 
+    def _fitting(self, body: Body, rng: np.random.Generator) -> Resegmentation:
+        """A sentence with simulated tokens; unchanged if it would become longer than the model can read."""
+        result, limit = self.resegment(body.tokens, rng), self._max_positions
+        return result if limit is None or len(result.tokens) + body.around <= limit else unchanged(body.tokens)
+
     @abstractmethod
-    def resegment(self, tokens: Sequence[int], rng: np.random.Generator, max_length: int | None) -> Resegmentation:
+    def resegment(self, tokens: Sequence[int], rng: np.random.Generator) -> Resegmentation:
         """Re-segment one sentence with simulated tokens."""
 
     @abstractmethod
@@ -168,8 +171,8 @@ class Simulator(SimulatedBatches):
         self._resegment = resegmenter(tokenizer, settings, max_similar, target)
         self._similar = SimilarCache(tokenizer, max_similar)
 
-    def resegment(self, tokens: Sequence[int], rng: np.random.Generator, max_length: int | None) -> Resegmentation:
-        return self._resegment(tokens, rng, max_length)
+    def resegment(self, tokens: Sequence[int], rng: np.random.Generator) -> Resegmentation:
+        return self._resegment(tokens, rng)
 
     def collect(
         self, results: Sequence[Resegmentation], rng: np.random.Generator
