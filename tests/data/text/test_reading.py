@@ -94,6 +94,17 @@ def test_parquet_is_named_and_text_that_begins_alike_is_read(tmp_path: Path) -> 
         assert list(reading.lines(tmp_path / "text")) == [line]
 
 
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.ndjson", "A.JSONL"])
+def test_json_lines_are_no_lines_of_text(name: str, tmp_path: Path) -> None:
+    path, line = tmp_path / name, '{"text": "a"}'
+    path.write_bytes(gzip.compress(line.encode()) if name.endswith("gz") else line.encode())
+    with pytest.raises(UserError, match=r"these are JSON lines.*\n.*jq -r .text"):
+        list(reading.lines(path))
+    assert list(reading.json_lines(path)) == [line]
+    path.write_text("plain text")
+    assert list(reading.lines(path)) == ["plain text"]
+
+
 def test_missing_folder_and_damaged_files(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such file"):
         list(reading.lines(tmp_path / "absent"))

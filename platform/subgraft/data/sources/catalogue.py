@@ -209,7 +209,7 @@ def get(
 def _listing(folder: Path, contents: Folder, data: Path, declared: Mapping[str, str]) -> Listing:
     def lines(path: Path) -> int:
         count = declared.get(path.relative_to(data).as_posix(), "")
-        return int(count) if count.isdecimal() else reading.count(path)
+        return int(count) if count.isdecimal() else sum(1 for _ in reading.json_lines(path))
 
     segments = {split: sum(map(lines, contents.files[split])) for split in SPLITS if split in contents.files}
     name = folder.relative_to(data).as_posix()

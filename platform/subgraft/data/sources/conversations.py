@@ -120,7 +120,7 @@ def usable_turns(turns: Sequence[Turn], system: str | None, counts: Counter[str]
 def conversations_in(path: Path, system: str | None, counts: Counter[str]) -> Iterator[list[Turn]]:
     """The usable turns of each line or row of a file (JSON lines, Parquet, Arrow); see `usable_turns`."""
     of_table = path.suffix.lower() in (".parquet", ".arrow")
-    records = table_rows(path) if of_table else json_io.objects(reading.lines(path), path)
+    records = table_rows(path) if of_table else json_io.objects(reading.json_lines(path), path)
     for number, record in enumerate(records, 1):
         where = f"{path}: row {number}" if of_table else f"{path}:{number}"
         turns = usable_turns(turns_of(record, where), system, counts)

@@ -159,6 +159,6 @@ def _by_stem(folder: Path, ending: str) -> dict[str, Path]:
 def _first_lines(path: Path, count: int) -> list[str]:
     """The first `count` lines; none if the file is unreadable, which is reported when the corpus is used."""
     try:
-        return list(islice(reading.lines(path), count))
+        return list(islice(reading.json_lines(path), count))
     except UserError:
         return []

@@ -159,7 +159,7 @@ def rows(path: Path, settings: LabelledFiles) -> Iterator[Row]:
             lines = _csv(path, settings.delimiter) if form == "csv" else _tsv(path)
             yield from _numbered(lines) if settings.numbered else _with_header(lines, path)
         case "jsonl":
-            for number, record in enumerate(json_io.objects(reading.lines(path), path), 1):
+            for number, record in enumerate(json_io.objects(reading.json_lines(path), path), 1):
                 yield Row(record, f"{path}:{number}")
         case "parquet":
             for number, record in enumerate(reading.parquet_rows(path), 1):

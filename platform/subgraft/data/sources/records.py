@@ -131,7 +131,7 @@ Columns = Mapping[Any, Any]
 
 def rows(path: Path, *, named: bool) -> Iterator[tuple[Columns, str]]:
     """The fields of every line and its location: fields of a JSON object by name, or tab-separated columns from 1."""
-    lines = reading.lines(path)
+    lines = reading.json_lines(path) if named else reading.lines(path)
     rows: Iterable[Columns] = (
         json_io.objects(lines, path) if named else (dict(enumerate(line.split("\t"), 1)) for line in lines)
     )

@@ -144,7 +144,7 @@ class Corpus:
 
     def annotations(self, split: str, field: str) -> Iterator[Any]:
         """The values of an annotation field, such as a list of tags, or spans [start, end, name], streaming."""
-        return map(json.loads, reading.lines(self._file_of_kind(split, field, ("annotation", "spans", "triples"))))
+        return map(json.loads, reading.json_lines(self._file_of_kind(split, field, ("annotation", "spans", "triples"))))
 
     def fields_of(self, text: str, kind: Literal["spans", "triples"]) -> tuple[str, ...]:
         """The fields of named spans of a text, or of triples that it states."""

@@ -87,7 +87,7 @@ def table_rows(file: Path) -> Iterator[dict[str, Any]]:
     if suffix == ".arrow":
         return reading.arrow_rows(file, with_bytes=False)
     if suffix in (".jsonl", ".ndjson"):
-        return json_io.objects(reading.lines(file), file)
+        return json_io.objects(reading.json_lines(file), file)
     return ({"text": line} for line in reading.lines(file))
 
 

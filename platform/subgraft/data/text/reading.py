@@ -37,6 +37,7 @@ _OTHER_FORMATS: Mapping[bytes, tuple[str, str]] = {
 _XML = re.compile(rb"\s*(?:<\?xml\s|<!DOCTYPE\s|<(?:tmx|xliff)[\s>])", re.IGNORECASE)
 _ROOT = re.compile(rb"<([A-Za-z][\w.:-]*)")
 _FIRST_BYTES = 2048
+_JSON_LINES = re.compile(r"\.(jsonl|ndjson)(\.gz)?$", re.IGNORECASE)
 _ARROW_FILE = b"ARROW1"  # of the file form; streams have no such mark
 
 
@@ -47,11 +48,24 @@ def lines(path: Path) -> Iterator[str]:
     order mark at the start is dropped.
 
     Raises:
-        UserError: The file is missing, damaged, a decompression bomb or, by its first bytes, of a format without lines,
-            such as XML; or, with the line number, it is not UTF-8 or a line is too long.
+        UserError: The file is missing, damaged, a decompression bomb or, by its first bytes, of a format without lines
+            of text, such as XML or JSON lines; or, with the line number, it is not UTF-8 or a line is too long.
     """
+    return _lines(path, of_text=True)
+
+
+def json_lines(path: Path) -> Iterator[str]:
+    """The lines of a file that may have a JSON value in each; otherwise as `lines`."""
+    return _lines(path, of_text=False)
+
+
+def _lines(path: Path, *, of_text: bool) -> Iterator[str]:
     with opened(path) as handle:
-        _require_lines(handle.peek(_FIRST_BYTES)[:_FIRST_BYTES], path)
+        start = handle.peek(_FIRST_BYTES)[:_FIRST_BYTES]
+        _require_lines(start, path)
+        if of_text and _JSON_LINES.search(path.name) and start.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"{"):
+            hint = f"Write the texts of one field to a file, one per line: jq -r .text {path.name} > NEW."
+            raise UserError("these are JSON lines, and lines of text were expected", where=str(path), hint=hint)
         for number, raw in enumerate(bounded_lines(handle, path), 1):
             line = raw.removesuffix(b"\n").removesuffix(b"\r")
             if number == 1:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,6 +21,7 @@ Document: TypeAlias = tuple[str, ...]  # its segments
 _PLAIN = (".txt", ".md", ".text")
 _JSON_LINES = (".jsonl", ".ndjson")
 _PARQUET, _ARROW = ".parquet", ".arrow"
+_ROWS = (*_JSON_LINES, _PARQUET, _ARROW)
 # Longer lines, of texts without line ends, are cut at a space: a model reads a limited number of tokens at once.
 MAX_SEGMENT = 1000
 
@@ -49,14 +51,22 @@ class TextFiles:
             segments = (tuple(_segments(document, self.cut)) for document in self._read(file))
             yield from filter(None, segments)
 
+    def lines(self) -> Iterator[str]:
+        """All lines as they are, also blank ones, of files and of texts in rows. Raises UserError as `documents`."""
+        for file in self.files:
+            yield from chain.from_iterable(self._rows(file)) if _suffix(file) in _ROWS else reading.lines(file)
+
     def _read(self, file: Path) -> Iterator[Iterable[str]]:
+        return self._rows(file) if _suffix(file) in _ROWS else _plain(file)
+
+    def _rows(self, file: Path) -> Iterator[Iterable[str]]:
         suffix = _suffix(file)
-        if suffix in (_PARQUET, _ARROW):
-            return self._table(file, reading.parquet_rows if suffix == _PARQUET else reading.arrow_rows)
-        return self._json_lines(file) if suffix in _JSON_LINES else _plain(file)
+        if suffix in _JSON_LINES:
+            return self._json_lines(file)
+        return self._table(file, reading.parquet_rows if suffix == _PARQUET else reading.arrow_rows)
 
     def _json_lines(self, file: Path) -> Iterator[Iterable[str]]:
-        for number, line in enumerate(reading.lines(file), 1):
+        for number, line in enumerate(reading.json_lines(file), 1):
             if line.strip():
                 try:
                     row = json.loads(line)

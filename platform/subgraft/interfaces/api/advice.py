@@ -88,13 +88,16 @@ class VocabularyAdvice:
         return as_html(self.table())
 
 
-def advise(model: Model | Path | str, text: Text, *, side: SideName = "decoder") -> VocabularyAdvice:
+def advise(
+    model: Model | Path | str, text: Text, *, side: SideName = "decoder", field: str = "text"
+) -> VocabularyAdvice:
     """Tokens, seconds and memory of a text with the model's vocabulary and with trimmed, extended and replaced ones.
 
     Args:
         model: One in memory, a directory, a hub id, or models:/NAME@ALIAS.
-        text: Lines (`str`) and files of lines (`Path`).
+        text: Lines (`str`) and files or folders of text (`Path`), or a table.
         side: Whether the model reads the text (`encoder`, if it has one) or writes it.
+        field: The column of the text in JSON lines, Parquet, data sets and tables.
 
     Raises:
         UserError: The text has too few lines.
@@ -109,7 +112,7 @@ def advise(model: Model | Path | str, text: Text, *, side: SideName = "decoder")
 
     bundle = (model if isinstance(model, Model) else load(model)).bundle
     present_side: SideName = side if side in bundle.tokenizers else "decoder"
-    lines = [line for line in sample(text_lines(text), MAX_LINES, seed=1) if line.strip()]
+    lines = [line for line in sample(text_lines(text, field), MAX_LINES, seed=1) if line.strip()]
     preview = preview_vocabularies(bundle.tokenizers[present_side], lines)
     cost = measure_cost(bundle, present_side) if present_side == "decoder" else None
     return VocabularyAdvice(preview, cost, continues="encoder" not in bundle.tokenizers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TypeAlias, get_args
@@ -86,6 +86,18 @@ def text_files_of(name: str, paths: Iterable[Path | str], split: str = "train") 
     for path in (path_of(name, path) for path in paths):
         files += dataset_files(path, split) if is_dataset(path) else (require_no_hub_name(path),)
     return tuple(files)
+
+
+def columns_of(table: object) -> list[str]:
+    """The names of the columns of a table (pandas.DataFrame, datasets.Dataset); none of anything else."""
+    return [str(column) for column in getattr(table, "column_names", getattr(table, "columns", ()))]
+
+
+def require_column(name: str, field: str, columns: Sequence[str]) -> None:
+    """Raises ArgumentError for a table, the argument of this name, that lacks the column of the text."""
+    if field not in columns:
+        hint = f"Name the column of the text by `field`: {', '.join(columns)}."
+        raise ArgumentError(f"there is no column '{field}'", where=name, hint=hint)
 
 
 def require_no_hub_name(path: Path) -> Path:

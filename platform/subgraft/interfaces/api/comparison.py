@@ -191,16 +191,22 @@ class VocabularyComparison:
 
 
 def compare_vocabularies(
-    old: VocabularyLike, *new: VocabularyLike, text: Text | None = None, words: int = 20, side: SideName = "decoder"
+    old: VocabularyLike,
+    *new: VocabularyLike,
+    text: Text | None = None,
+    words: int = 20,
+    side: SideName = "decoder",
+    field: str = "text",
 ) -> VocabularyComparison:
     """Compare new vocabularies with an old one, as `subgraft vocab compare` does.
 
     Args:
         old: A vocabulary, a model, or a directory or hub id of either.
         new: One or several, likewise.
-        text: Lines (`str`) and files of lines (`Path`), by which tokens are counted.
+        text: Lines (`str`) and files or folders of text (`Path`), or a table, by which tokens are counted.
         words: The number of words to list.
         side: The side of the vocabulary, for models with two.
+        field: The column of the text in JSON lines, Parquet, data sets and tables.
 
     Raises:
         UserError: There is no new vocabulary, or the text is empty.
@@ -209,7 +215,7 @@ def compare_vocabularies(
         raise ArgumentError("expected a vocabulary to compare with", where="new")
     require_whole("words", words, 0)
     tokenizers = tuple(vocabulary_of(each, side) for each in (old, *new))
-    read = None if text is None else read_text(tokenizers, text_lines(text))
+    read = None if text is None else read_text(tokenizers, text_lines(text, field))
     if read is not None and not read.spellings[0].sentences:
         raise ArgumentError("there is no text to compare on", where="text", hint="Give at least one line.")
     gaps = tuple(gap_between(tokenizers[0], each, read, i, words) for i, each in enumerate(tokenizers[1:], 1))

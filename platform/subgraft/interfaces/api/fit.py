@@ -19,9 +19,11 @@ from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import MAX_LOST_LINES
 from subgraft.interfaces.api.arguments import (
     LanguagePair,
+    columns_of,
     located,
     pair_of,
     path_of,
+    require_column,
     require_no_hub_name,
     require_share,
     shown,
@@ -244,13 +246,11 @@ def text_paths(name: str, text: TextSource, field: str) -> Iterator[tuple[Path, 
         return
     if isinstance(text, Mapping):
         raise _several_splits(text, "texts", name)
-    columns = [str(column) for column in getattr(text, "column_names", getattr(text, "columns", ()))]
+    columns = columns_of(text)
     if not columns:
         yield tuple(path_of(name, path) for path in text)
         return
-    if field not in columns:
-        hint = f"Name the column of the text by `field`: {', '.join(columns)}."
-        raise ArgumentError(f"there is no column '{field}'", where=name, hint=hint)
+    require_column(name, field, columns)
     table: Any = text
     with tempfile.TemporaryDirectory(prefix="subgraft-") as folder:
         path = Path(folder) / "text.jsonl"
@@ -260,8 +260,7 @@ def text_paths(name: str, text: TextSource, field: str) -> Iterator[tuple[Path, 
 
 
 def _column_of_turns(chat: TextSource) -> str:
-    columns = getattr(chat, "column_names", getattr(chat, "columns", ()))
-    return "conversations" if "conversations" in columns else "messages"
+    return "conversations" if "conversations" in columns_of(chat) else "messages"
 
 
 def text_session(

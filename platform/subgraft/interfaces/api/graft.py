@@ -66,6 +66,7 @@ def graft(
     new_languages: Mapping[str, str] = MappingProxyType({}),
     words: Sequence[str] = (),
     max_lost_lines: float = MAX_LOST_LINES,
+    field: str = "text",
 ) -> Grafted:
     """Give a transformers model the vocabulary of a task's texts, for `transformers.Trainer` or a training loop.
 
@@ -75,7 +76,8 @@ def graft(
         model: of a family that Subgraft supports (docs/checkpoints.md), with its language modelling head or a
             classifying one.
         tokenizer: the model's.
-        texts: the task's text, lines or files (`Path`); of a model with an encoder, lines of both languages.
+        texts: the task's text, lines, files or folders (`Path`), or a table; of a model with an encoder, in both
+            languages.
         mode: replace the vocabulary by one learnt on the texts, or extend it with the texts' most frequent subwords.
         size: subwords of the new vocabulary, or with `extend` those to add; by default what suits the amount of text,
             and no more than the text supports.
@@ -88,6 +90,7 @@ def graft(
         words: user-defined symbols of the new vocabulary: see `learn_vocabulary`.
         max_lost_lines: the share of lines that the new vocabulary may change and the old one gives back; a warning
             names fewer.
+        field: the column of the text in JSON lines, Parquet, data sets and tables.
 
     Raises:
         UserError: the family is not supported, the texts are empty, more lines would be lost, a new language has a
@@ -109,7 +112,7 @@ def graft(
         output.mkdir()
         tokenizers = _tokenizers(model, tokenizer, source_folder)
         bundle = with_new_languages(Bundle.of_sides(_copy_model(model), tokenizers), code_initialisers, seed)
-        lines = list(text_lines(texts))
+        lines = list(text_lines(texts, field))
         vocabulary = _vocabulary(bundle.decoder, lines, mode, size, words_of(words))
         if mode == "extend":
             warn_of(remaining_unknown(vocabulary, Counter(chain.from_iterable(lines))))

@@ -7,8 +7,9 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, Union, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, Union, get_args
 
 from subgraft.base.errors import ArgumentError, LossWarning, UserError
 from subgraft.base.limits import MAX_VOCABULARY_SIZE
@@ -19,8 +20,17 @@ from subgraft.config.settings_base import (
     SideName,
     VocabularyKind,
 )
-from subgraft.data.text import reading
-from subgraft.interfaces.api.arguments import located, one_of, require_share, require_whole, shown
+from subgraft.data.text.text_files import TextFiles
+from subgraft.interfaces.api.arguments import (
+    columns_of,
+    located,
+    one_of,
+    require_column,
+    require_share,
+    require_whole,
+    shown,
+    text_files_of,
+)
 from subgraft.subwords.vocabulary.capacity import Capacity, capacity
 from subgraft.subwords.vocabulary.extend import MIN_COUNT
 from subgraft.subwords.vocabulary.extend import extend as extend_vocabulary
@@ -35,7 +45,8 @@ if TYPE_CHECKING:
     from subgraft.interfaces.api.outputs import Model
 
 
-# Strings are lines, paths are files of lines: UTF-8, plain or gz. Strings that are names of files are refused.
+# Strings are lines. Paths are files of text (lines, plain or gzipped; JSON lines, Parquet), folders of these, or data
+# sets. A table (pandas.DataFrame, datasets.Dataset) has a column of texts. Strings that are names of files are refused.
 Text: TypeAlias = Path | Iterable[str | Path]
 VocabularyLike: TypeAlias = Union[Tokenizer, Path, str, "Model"]
 
@@ -60,11 +71,12 @@ def learn_vocabulary(
     min_count: int | None = None,
     words: Sequence[str] = (),
     max_lost_lines: float = MAX_LOST_LINES,
+    field: str = "text",
 ) -> Tokenizer:
     """Learn a vocabulary from a task's text, as `subgraft vocab learn` does; its `save` writes a directory.
 
     Args:
-        text: lines (`str`) and files of lines (`Path`); a string that names a file is refused.
+        text: lines (`str`) and files or folders of text (`Path`), or a table; a string that names a file is refused.
         size: pieces, special tokens included.
         kind: the algorithm; by default that of `like`, or unigram.
         like: the model or vocabulary whose special tokens, language codes, user-defined symbols and treatment of text
@@ -80,6 +92,7 @@ def learn_vocabulary(
         words: placeholders, tags, product names and the like (user-defined symbols): each is one token, counts in
             `size`, and is found in a text as it stands.
         max_lost_lines: the share of lines that the vocabulary may change and `like` gives back; a warning names fewer.
+        field: the column of the text in JSON lines, Parquet, data sets and tables.
 
     Raises:
         UserError: the text cannot be read, or does not support the size; or more lines would be lost.
@@ -96,7 +109,7 @@ def learn_vocabulary(
         message = f"expected a number above 0 and at most 1, found {shown(character_coverage)}"
         raise ArgumentError(message, where="character_coverage")
     require_share("max_lost_lines", max_lost_lines)
-    lines = sampled(text_lines(text))
+    lines = sampled(text_lines(text, field))
     learnt = learn(
         lines,
         kind=kind,
@@ -138,12 +151,13 @@ def extend(
     words: Sequence[str] = (),
     prune: bool = False,
     max_lost_lines: float = MAX_LOST_LINES,
+    field: str = "text",
 ) -> Tokenizer:
     """Add the text's most frequent subwords to a vocabulary, which retains its ids, as `subgraft vocab extend` does.
 
     Args:
         vocabulary: A vocabulary, a model, or a directory or hub id of either.
-        text: Lines (`str`) and files of lines (`Path`).
+        text: Lines (`str`) and files or folders of text (`Path`), or a table.
         add: The number of new subwords.
         min_count: The minimum number of occurrences of a new subword in the text.
         side: The side of the vocabulary, for a model with two.
@@ -151,6 +165,7 @@ def extend(
         prune: Whether as many tokens go as come, if the text never uses them and none is merged from them. Ids change
             then, and other text may have more tokens.
         max_lost_lines: The share of lines that the result may change and the vocabulary gives back.
+        field: The column of the text in JSON lines, Parquet, data sets and tables.
 
     Raises:
         UserError: The text does not support so many, or more lines would be lost.
@@ -159,12 +174,12 @@ def extend(
     require_whole("min_count", min_count, 1)
     require_share("max_lost_lines", max_lost_lines)
     if prune:
-        text = text if isinstance(text, str | Path) else tuple(text)  # read twice
+        text = text if isinstance(text, str | Path) or columns_of(text) else tuple(text)  # read twice
     characters: Counter[str] = Counter()
-    old, lines = vocabulary_of(vocabulary, side), sampled(counted(text_lines(text), characters))
+    old, lines = vocabulary_of(vocabulary, side), sampled(counted(text_lines(text, field), characters))
     extended = extend_vocabulary(old, lines, add, min_count, words_of(words))
     if prune:
-        extended = prune_vocabulary(extended, text_lines(text), add)
+        extended = prune_vocabulary(extended, text_lines(text, field), add)
     warn_of(remaining_unknown(extended, characters))
     warn_of(lost_lines(old, extended, lines.sample, max_lost_lines))
     return extended
@@ -184,22 +199,24 @@ def trim(
     min_count: int = 1,
     side: SideName = "decoder",
     max_lost_lines: float = MAX_LOST_LINES,
+    field: str = "text",
 ) -> Tokenizer:
     """Drop subwords that the text uses fewer than `min_count` times, as `subgraft vocab trim` does.
 
     Args:
         vocabulary: A vocabulary, a model, or a directory or hub id of either.
-        text: Lines (`str`) and files of lines (`Path`).
+        text: Lines (`str`) and files or folders of text (`Path`), or a table.
         min_count: Subwords used fewer times are dropped.
         side: The side of the vocabulary, for a model with two.
         max_lost_lines: The share of lines that the result may change and the vocabulary gives back.
+        field: The column of the text in JSON lines, Parquet, data sets and tables.
 
     Raises:
         UserError: The text is empty, or more lines would be lost.
     """
     require_whole("min_count", min_count, 1)
     require_share("max_lost_lines", max_lost_lines)
-    old, lines = vocabulary_of(vocabulary, side), sampled(text_lines(text))
+    old, lines = vocabulary_of(vocabulary, side), sampled(text_lines(text, field))
     trimmed = trim_vocabulary(old, lines, min_count)
     warn_of(lost_lines(old, trimmed, lines.sample, max_lost_lines))
     return trimmed
@@ -248,21 +265,22 @@ def load_vocabulary(source: str | Path, side: SideName = "decoder") -> Tokenizer
     return _of_side(load_tokenizers(directory), side) if known else Tokenizer.load(directory)
 
 
-def text_lines(text: Text) -> Iterator[str]:
-    """Lines, and those of files.
+def text_lines(text: Text, field: str = "text") -> Iterator[str]:
+    """Lines, and those of files, of which `field` is the column of the text, if they have columns.
 
     Raises UserError for one string, whose every character would be a line; for a string that names a file; where all
-    strings look like names of files; and, once they are read, for files that are all empty.
+    strings look like names of files; for a column that is not there; and, once they are read, for files that are all
+    empty.
     """
     if isinstance(text, str):
         raise UserError("expected lines or files, found one string", where="text", hint="Give a list, or a Path.")
     names: list[str] = []  # strings that look like names, until one is found that does not
     lines = False
     files, blank = list[str](), True
-    for part in [text] if isinstance(text, Path) else text:
+    for part in [text] if isinstance(text, Path) else _column(text, field):
         if isinstance(part, Path):
             files.append(str(part))
-            for line in reading.lines(part):
+            for line in TextFiles(text_files_of("text", [part]), field).lines():
                 blank = blank and not line.strip()
                 yield line
             continue
@@ -283,6 +301,15 @@ def text_lines(text: Text) -> Iterator[str]:
         raise UserError("there is no text", where=" and ".join(files), hint="Give at least one line that is not blank.")
 
 
+def _column(text: Iterable[str | Path], field: str) -> Iterable[str | Path]:
+    """The lines of a table's column; anything else as it is."""
+    if not (columns := columns_of(text)):
+        return text
+    require_column("text", field, columns)
+    table: Any = text
+    return chain.from_iterable(value.split("\n") for value in table[field] if isinstance(value, str))
+
+
 def _names_file(line: str) -> bool:
     """Whether there is such a file; words without an ending or a folder are text, and are not looked for."""
     if len(line) > _MAX_NAME_LENGTH or not _WITH_ENDING.search(line):
@@ -296,7 +323,7 @@ def _file_name_error(line: str, reason: str) -> UserError:
     return UserError(f"expected lines of text, but {shown!r} {reason}", where="text", hint=hint)
 
 
-def capacities(vocabulary: VocabularyLike, texts: Mapping[str, Text]) -> dict[str, Capacity]:
+def capacities(vocabulary: VocabularyLike, texts: Mapping[str, Text], field: str = "text") -> dict[str, Capacity]:
     """A vocabulary's capacity for each language's text: ALP, tokens, and unknown characters.
 
     Raises UserError, naming the language, where there is no text.
@@ -305,7 +332,7 @@ def capacities(vocabulary: VocabularyLike, texts: Mapping[str, Text]) -> dict[st
     by_language = {}
     for language, text in texts.items():
         try:
-            by_language[language] = capacity(tokenizer, text_lines(text))
+            by_language[language] = capacity(tokenizer, text_lines(text, field))
         except UserError as error:
             raise UserError(error.what, where=error.where or language, hint=error.hint) from error
     return by_language

@@ -167,8 +167,17 @@ def add_finished_run(command: Options) -> None:
     )
 
 
+TEXT_HELP = "files or folders of text (lines, plain or gzipped; JSON lines, Parquet), or a data set"
+
+
 def add_text(command: Options) -> None:
-    command.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="UTF-8, plain or gz")
+    command.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help=TEXT_HELP)
+    add_text_field(command)
+
+
+def add_text_field(command: Options) -> None:
+    field = "the column of the text in JSON lines, Parquet and data sets (default: text)"
+    command.add_argument("--field", default="text", metavar="NAME", help=field)
 
 
 def add_max_lost_lines(command: Options) -> None:

@@ -167,7 +167,7 @@ def advise(arguments: argparse.Namespace) -> None:
 
     if arguments.picture:
         require_absent(arguments.picture)
-    advice = subgraft.advise(arguments.model, arguments.text, side=arguments.side)
+    advice = subgraft.advise(arguments.model, arguments.text, **selected(arguments, "side", "field"))
     if arguments.json:
         print_json(verdict=advice.verdict, **describe(advice.preview), seconds=advice.cost)
     else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -18,10 +17,12 @@ from subgraft.config.settings_base import NormalizationName, SideName, Vocabular
 from subgraft.data.text import reading
 from subgraft.interfaces.cli.arguments import (
     MODEL_HELP,
+    TEXT_HELP,
     Commands,
     add_max_lost_lines,
     add_out,
     add_text,
+    add_text_field,
     console,
     selected,
     share,
@@ -66,8 +67,9 @@ def add_to(commands: Commands) -> None:
     either = f"{MODEL_HELP}, whose decoder's vocabulary it is, or a vocabulary's directory"
     comparing.add_argument("upstream", metavar="OLD", help=f"the old vocabulary: {either}")
     comparing.add_argument("downstream", metavar="NEW", nargs="+", help="the new one, likewise, or several")
-    text = "one file; counts the tokens of both in it, and shows the words that the old one cuts into the most"
+    text = "text or a folder of it; counts the tokens of both, and shows the words that the old one cuts into the most"
     comparing.add_argument("--text", type=Path, metavar="FILE", help=text)
+    add_text_field(comparing)
     words = "number of those words (default 20)"
     comparing.add_argument("--words", type=whole_number(0), default=20, help=words)
     page = "a page with lines of the text in coloured tokens, tokens by size, and words; needs --text"
@@ -168,7 +170,7 @@ def _add_embed(group: Commands) -> None:
 
 def learn(arguments: argparse.Namespace) -> None:
     names = ("size", "kind", "like", "character_coverage", "byte_fallback", "min_count", "max_lost_lines")
-    options = selected(arguments, *names, "normalization", "keep_whitespace", "dummy_prefix", "split_digits")
+    options = selected(arguments, *names, "field", "normalization", "keep_whitespace", "dummy_prefix", "split_digits")
     with new_directory(arguments.out) as out, _words(arguments.words) as words:
         tokenizer = subgraft.learn_vocabulary(arguments.text, **options, words=words)
         tokenizer.save(out)
@@ -181,7 +183,7 @@ def extend(arguments: argparse.Namespace) -> None:
 
     with new_directory(arguments.out) as out, _words(arguments.words) as words:
         old = load_vocabulary(arguments.vocabulary, arguments.side)
-        options = selected(arguments, "add", "min_count", "max_lost_lines", "prune")
+        options = selected(arguments, "add", "min_count", "max_lost_lines", "prune", "field")
         extended = subgraft.extend(old, arguments.text, **options, words=words)
         extended.save(out)
         never_longer = lengthens_no_text(old, words) and not arguments.prune
@@ -200,7 +202,7 @@ def trim(arguments: argparse.Namespace) -> None:
 
     with new_directory(arguments.out) as out:
         old = load_vocabulary(arguments.vocabulary, arguments.side)
-        trimmed = subgraft.trim(old, arguments.text, **selected(arguments, "min_count", "max_lost_lines"))
+        trimmed = subgraft.trim(old, arguments.text, **selected(arguments, "min_count", "max_lost_lines", "field"))
         trimmed.save(out)
     say(f"{len(trimmed):,} of {len(old):,} subwords retained, written to {arguments.out}")
 
@@ -211,7 +213,7 @@ def compare(arguments: argparse.Namespace) -> None:
             raise UserError("there is no text to show", where="--html", hint="Give --text FILE.")
         require_absent(arguments.html)
     vocabularies = (arguments.upstream, *arguments.downstream)
-    compared = subgraft.compare_vocabularies(*vocabularies, text=arguments.text, words=arguments.words)
+    compared = subgraft.compare_vocabularies(*vocabularies, **selected(arguments, "text", "words", "field"))
     console().print(compared.table())
     if arguments.html:
         with new_file(arguments.html) as out:
@@ -222,11 +224,11 @@ def compare(arguments: argparse.Namespace) -> None:
 def embed(arguments: argparse.Namespace) -> None:
     from subgraft.config.initialisers import StaticEmbeddingSettings
     from subgraft.embeddings.initialisers.static_embeddings import train_static
-    from subgraft.interfaces.api.vocabularies import load_vocabulary
+    from subgraft.interfaces.api.vocabularies import load_vocabulary, text_lines
 
     settings = StaticEmbeddingSettings(**selected(arguments, "dimensions", "epochs", "min_count", "seed"))
     with new_directory(arguments.out) as out:
-        lines = chain.from_iterable(reading.lines(path) for path in arguments.text)
+        lines = text_lines(arguments.text, arguments.field)
         embeddings = train_static(lines, load_vocabulary(arguments.vocab), arguments.algorithm, settings)
         embeddings.save(out)
     known = int(embeddings.known.sum())
@@ -238,8 +240,9 @@ def _add_capacity(group: Commands) -> None:
         "capacity", help="measure a vocabulary's capacity for each language (ALP), on any text"
     )
     measuring.add_argument("vocabulary", metavar="MODEL", help=f"{MODEL_HELP}, or a vocabulary's directory")
-    files = "UTF-8, plain or gz; LANG may be followed by a split, as in sw/dev=FILE"
+    files = f"{TEXT_HELP}; LANG may be followed by a split, as in sw/dev=FILE"
     measuring.add_argument("--text", type=_language_file, nargs="+", required=True, metavar="LANG=FILE", help=files)
+    add_text_field(measuring)
     measuring.set_defaults(command=capacity)
 
 
@@ -259,7 +262,7 @@ def capacity(arguments: argparse.Namespace) -> None:
             hint = "Give all of its text in one file, or name a split: sw/train=… sw/dev=…."
             raise UserError(f"the language '{language}' comes twice", where="--text", hint=hint)
         texts[language] = file
-    _show(capacities(arguments.vocabulary, texts))
+    _show(capacities(arguments.vocabulary, texts, arguments.field))
 
 
 def _show(by_text: dict[str, Capacity]) -> None:
