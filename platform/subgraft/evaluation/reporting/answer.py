@@ -30,7 +30,8 @@ SCORES_RULE = (
 BITS_RULE = (
     f"The answer is the system with the fewest changed embeddings that is better than the baseline (p < 0.05), or that "
     f"is not worse (its interval ends below +{MARGIN:g} bits per character) and saves {percent(WORTH_SAVING)} of the "
-    "tokens; never one that is worse on the other text. If there is none, it is about the one that is best on dev."
+    "tokens; never one that is worse on the other text. If there is none, it is about the one that is best on dev, of "
+    "those that save tokens, if any does."
 )
 
 
@@ -250,7 +251,8 @@ def answer_by_bits(data: ReportData, bits: Mapping[str, MetricSummary], other: M
         sentence = f"Take {chosen.name}, which is {quality} than {data.baseline}: {chosen.facts}; {tokens}."
         answer = Answer(chosen.name, sentence, tuple(seeds), chosen.name)
         return _of_trained(data, answer, chosen.name)
-    best = max(contenders, key=lambda each: mean_on_dev(data, each.name))
+    shorter = [each for each in contenders if each.saved >= WORTH_SAVING]
+    best = max(shorter or contenders, key=lambda each: mean_on_dev(data, each.name))
     sentence = f"Keep {_old(data)}, as {best.objection}: {best.facts}; {_tokens(data, best.name, 'a test line')}."
     level = _level_after(data, best.name, data.baseline)
     answer = Answer(data.baseline, sentence, (*([level] if level else []), *seeds), best.name)

@@ -110,7 +110,7 @@ class ReportStage(Stage):
     """
 
     stage_name: ClassVar[str] = "report"
-    revision: ClassVar[int] = 5
+    revision: ClassVar[int] = 6
 
     name: str
     languages: Languages
