@@ -95,7 +95,7 @@ def test_parquet_is_named_and_text_that_begins_alike_is_read(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.ndjson", "A.JSONL"])
-def test_json_lines_are_no_lines_of_text(name: str, tmp_path: Path) -> None:
+def test_json_lines_are_refused_as_text(name: str, tmp_path: Path) -> None:
     path, line = tmp_path / name, '{"text": "a"}'
     path.write_bytes(gzip.compress(line.encode()) if name.endswith("gz") else line.encode())
     with pytest.raises(UserError, match=r"these are JSON lines.*\n.*jq -r .text"):
