@@ -6,7 +6,6 @@ before it, and scored against its reference.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import islice
@@ -22,7 +21,7 @@ from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.evaluation.metrics.scores import AnyMetricName
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.prompts import one_line
-from subgraft.pipeline.artifacts import BITS, CHARACTERS, STATISTICS
+from subgraft.pipeline.artifacts import BITS, CHARACTERS, EVALUATION, STATISTICS, write_evaluation
 from subgraft.pipeline.compute.continuation import searcher
 from subgraft.pipeline.compute.outputs import measure_length, output_counts, search_speed, warm_up, write_texts
 from subgraft.pipeline.compute.sourced import overlap, score_figures, scores_to_json, statistics_by_name
@@ -83,9 +82,9 @@ def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -
         "spelling": asdict(spelling(bundle.decoder, references)),
         "scores": scores_to_json(scored),
     }
-    (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
+    write_evaluation(result, out)
     signatures: dict[str, Json] = {scored_metric.score.name: scored_metric.score.signature for scored_metric in scored}
-    return summary | {"signatures": signatures, "artifacts": ["evaluation.json"]}
+    return summary | {"signatures": signatures, "artifacts": [EVALUATION]}
 
 
 def _measure_bits(

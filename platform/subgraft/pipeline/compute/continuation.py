@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -19,7 +18,7 @@ from subgraft.modeling.exporting.ctranslate2 import fast_continuer
 from subgraft.modeling.exporting.llama_cpp import LlamaCppContinuer, LlamaCppModel
 from subgraft.modeling.inference.continue_text import Continuer
 from subgraft.modeling.inference.prompts import ChatTemplate
-from subgraft.pipeline.artifacts import BITS, CHARACTERS, STATISTICS
+from subgraft.pipeline.artifacts import BITS, CHARACTERS, EVALUATION, STATISTICS, write_evaluation
 from subgraft.pipeline.compute.outputs import measure_length, output_counts, search_speed, warm_up, write_texts
 from subgraft.pipeline.stages.evaluation import EvaluateStage
 from subgraft.subwords.vocabulary.spelling import spelling
@@ -64,14 +63,14 @@ def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -
         **counts,
         "spelling": asdict(spelling(bundle.decoder, lines)),
     }
-    (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
+    write_evaluation(result, out)
     return {
         "bits_per_character": result["bits_per_character"],
         "lines_left_out": result["lines_left_out"],
         **({"sentences_per_second": speed.median} if speed else {}),
         "characters_per_token": length["characters_per_token"],
         **counts,
-        "artifacts": ["evaluation.json"],
+        "artifacts": [EVALUATION],
     }
 
 

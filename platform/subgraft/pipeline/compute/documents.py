@@ -17,6 +17,7 @@ from subgraft.evaluation.metrics.document_bleu import document_bleu, join_senten
 from subgraft.evaluation.metrics.speed import speed_of_pass
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.translate_documents import BlockTranslator, ContextTranslator
+from subgraft.pipeline.artifacts import EVALUATION, write_evaluation
 from subgraft.pipeline.compute.outputs import (
     Texts,
     measure_length,
@@ -109,7 +110,7 @@ def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -
             "reference": asdict(spelling(bundle.decoder, sentences)),
         },
     }
-    (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
+    write_evaluation(result, out)
     return {
         **{name: score.value for name, score in scores.items()},
         **({"s-BLEU": by_sentence.value} if by_sentence else {}),
@@ -119,7 +120,7 @@ def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -
         "characters_per_token": length["characters_per_token"],
         **counts,
         "signatures": {name: score.signature for name, score in scores.items()},
-        "artifacts": ["evaluation.json", "documents.json"],
+        "artifacts": [EVALUATION, "documents.json"],
     }
 
 

@@ -5,7 +5,6 @@ A search measures its trials with the same stage, on the dev set.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +16,7 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.calibration import Calibration, inference_calibration
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.translate import Translator
+from subgraft.pipeline.artifacts import EVALUATION, write_evaluation
 from subgraft.pipeline.compute import chat, continuation, documents, sourced, understanding
 from subgraft.pipeline.compute.outputs import (
     Texts,
@@ -68,7 +68,7 @@ def _evaluate_translation(stage: EvaluateStage, inputs: Inputs, out: Path, conte
             "reference": asdict(spelling(bundle.decoder, references)),
         },
     }
-    (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
+    write_evaluation(result, out)
     return {
         **{name: score.value for name, score in scores.items()},
         **({"inference_ece": calibration.error} if calibration else {}),
@@ -76,7 +76,7 @@ def _evaluate_translation(stage: EvaluateStage, inputs: Inputs, out: Path, conte
         "characters_per_token": length["characters_per_token"],
         **counts,
         "signatures": {name: score.signature for name, score in scores.items()},
-        "artifacts": ["evaluation.json"],
+        "artifacts": [EVALUATION],
     }
 
 

@@ -40,7 +40,7 @@ from subgraft.training.context import Json
 from subgraft.training.setup import device
 from subgraft.training.stage import Inputs
 
-Search: TypeAlias = Translator | Continuer | LlamaCppContinuer
+Searcher: TypeAlias = Translator | Continuer | LlamaCppContinuer
 
 
 def measure_length(bundle: Bundle, references: Sequence[str]) -> dict[str, float]:
@@ -58,19 +58,19 @@ def write_texts(out: Path, **texts: Sequence[str]) -> None:
         (out / f"{name}.txt").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
 
-def warm_up(write: Search, texts: Sequence[Any], settings: MeasurementSettings) -> None:
+def warm_up(write: Searcher, texts: Sequence[Any], settings: MeasurementSettings) -> None:
     """Warm up before a timed pass."""
     if settings.speed_measured == "in-translation":
         write(texts[:1])
 
 
-def output_counts(write: Search) -> dict[str, Json]:
+def output_counts(write: Searcher) -> dict[str, Json]:
     """The number of outputs of the last call that were cut, and of sentences that CTranslate2 left to transformers."""
     searched_again = {"searched_again": write.again} if isinstance(write, FastTranslator | FastContinuer) else {}
     return {"cut_outputs": write.cut, **searched_again}
 
 
-def search_speed(write: Search, texts: Sequence[Any], settings: MeasurementSettings) -> Speed:
+def search_speed(write: Searcher, texts: Sequence[Any], settings: MeasurementSettings) -> Speed:
     """The speed of the last call, which was for all texts, or of additional calls for the first texts.
 
     Sentences that CTranslate2 leaves to transformers do not count in its speed.

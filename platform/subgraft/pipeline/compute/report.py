@@ -45,8 +45,8 @@ from subgraft.pipeline.artifacts import (
     CONFIDENCE,
     SPELLED,
     STATISTICS,
-    line_bits,
     read_evaluation,
+    read_line_bits,
     read_lines,
     read_record,
 )
@@ -237,7 +237,7 @@ def _result(system: ReportedSystem, inputs: Inputs, form: Form) -> SystemResult:
     outputs: list[object] = []
     if form == "continuation":
         texts = read_lines(evaluated / "continuations.txt")
-        outputs.append(Continued(line_bits(evaluated), texts, evaluation.get("tokens_per_prompt")))
+        outputs.append(Continued(read_line_bits(evaluated), texts, evaluation.get("tokens_per_prompt")))
     elif form == "labels":
         confusion = evaluation["confusion"] or {"labels": (), "counts": None}
         counts = None if confusion["counts"] is None else np.array(confusion["counts"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -27,7 +26,7 @@ from subgraft.evaluation.metrics.speed import measure_speed
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.sources import Sourced
 from subgraft.modeling.inference.write_text import Writer, written_for
-from subgraft.pipeline.artifacts import BITS, CHARACTERS, STATISTICS
+from subgraft.pipeline.artifacts import BITS, CHARACTERS, EVALUATION, STATISTICS, write_evaluation
 from subgraft.pipeline.compute.outputs import measure_length, write_texts
 from subgraft.pipeline.stages.evaluation import EvaluateStage
 from subgraft.subwords.vocabulary.spelling import spelling
@@ -55,7 +54,7 @@ class SourcedBits:
     characters: NDArray[np.float64]
 
     @classmethod
-    def of(cls, bundle: Bundle, texts: Texts, others: Sequence[np.ndarray], context: Context) -> SourcedBits:
+    def of(cls, bundle: Bundle, texts: SourcedTexts, others: Sequence[np.ndarray], context: Context) -> SourcedBits:
         """Measure them; `others` has another line's encoded source for each line. Raises UserError if no line fits."""
         lines = texts.lines
         own = _bits(bundle, lines, texts.sources, texts.separator, context)
@@ -127,7 +126,7 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class Texts:
+class SourcedTexts:
     """n texts with their encoded sources; equal sources have equal `keys`, `separator` is the token between lines."""
 
     lines: Sequence[str]
@@ -136,7 +135,7 @@ class Texts:
     separator: int
 
 
-def rank_prompts(bundle: Bundle, texts: Texts, settings: RankingSettings, context: Context) -> list[Scored]:
+def rank_prompts(bundle: Bundle, texts: SourcedTexts, settings: RankingSettings, context: Context) -> list[Scored]:
     """The share of texts that are likelier given their own source than given others; texts that do not fit are omitted.
 
     Empty if the sources do not differ, or no text fits.
@@ -223,7 +222,7 @@ def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -
     sourced = Sourced.of(corpus, stage.split, objective.source).first(settings.test_sentences)
     lines, read = list(sourced.texts), source_read(bundle)
     keys = [source if isinstance(source, str) else source.tobytes() for source in sourced.sources]
-    texts = Texts(lines, read.encode(sourced.sources), keys, separator_of(bundle.decoder, objective))
+    texts = SourcedTexts(lines, read.encode(sourced.sources), keys, separator_of(bundle.decoder, objective))
     bits = SourcedBits.of(bundle, texts, read.encode(other_sources(sourced, corpus)), context)
     written = _generate(bundle, sourced, stage, context)
     scored = [
@@ -246,15 +245,15 @@ def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -
         "speed": written.speed,
         "scores": scores_to_json(scored),
     }
-    (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
+    write_evaluation(result, out)
     signatures: dict[str, Json] = {score.score.name: score.score.signature for score in scored}
-    return summary | {"signatures": signatures, "artifacts": ["evaluation.json"]}
+    return summary | {"signatures": signatures, "artifacts": [EVALUATION]}
 
 
 def _generate(bundle: Bundle, sourced: Sourced, stage: EvaluateStage, context: Context) -> _GeneratedTexts:
     settings, read = stage.evaluation, source_read(bundle)
     timed = sourced.first(settings.speed_sentences)
-    # Texts for a class have no references of their own, so a part of them suffices.
+    # SourcedTexts for a class have no references of their own, so a part of them suffices.
     prompts = timed if stage.objective.source == "class" else sourced
     longest = max(len(tokens) for tokens in bundle.decoder.encode_batch(list(sourced.texts)))
     write = Writer(bundle, settings, max_tokens=longest + 1)

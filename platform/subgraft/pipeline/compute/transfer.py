@@ -20,7 +20,7 @@ from subgraft.embeddings.initialisers.new_rows import MixingMatrix, save_matrice
 from subgraft.embeddings.initialisers.static_embeddings import RECORD, train_static
 from subgraft.embeddings.transplanting.transplant import Method, TransplantReport, transplant
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.artifacts import further_corpora
+from subgraft.pipeline.artifacts import additional_corpora
 from subgraft.pipeline.stages.models import MethodStage, TransferStage
 from subgraft.pipeline.stages.vocabularies import StaticEmbeddingsStage
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -32,8 +32,7 @@ def train_static_embeddings(stage: StaticEmbeddingsStage, inputs: Inputs, out: P
     """Vectors of a vocabulary's tokens, learnt from one side of the training text."""
     del context
     tokenizer = Tokenizer.load(inputs["vocabulary"])
-    corpora = [Corpus.open(inputs["corpus"]), *map(Corpus.open, further_corpora(inputs))]
-    corpora += [Corpus.open(inputs["text"])] if "text" in inputs else []
+    corpora = [Corpus.open(inputs["corpus"]), *additional_corpora(inputs)]
     embeddings = train_static(training_lines(stage.side, *corpora), tokenizer, stage.algorithm, stage.settings)
     embeddings.save(out)
     known = int(embeddings.known.sum())

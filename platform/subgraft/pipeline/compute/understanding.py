@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -18,7 +17,7 @@ from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.evaluation.metrics.classes import class_calibration, confusion
 from subgraft.evaluation.metrics.speed import measure_speed
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.artifacts import CONFIDENCE, STATISTICS
+from subgraft.pipeline.artifacts import CONFIDENCE, EVALUATION, STATISTICS, write_evaluation
 from subgraft.pipeline.compute.outputs import write_texts
 from subgraft.pipeline.stages.evaluation import EvaluateStage
 from subgraft.training.context import Context, Json
@@ -128,7 +127,7 @@ def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -
         "cut_inputs": measured.cut,
         "cut_outputs": 0,
     }
-    (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
+    write_evaluation(result, out)
     return {
         **{name: score.value for name, score in scores.items()},
         "nats": measured.nats,
@@ -136,7 +135,7 @@ def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -
         **({"sentences_per_second": speed.median} if speed else {}),
         "cut_inputs": measured.cut,
         "signatures": {name: score.signature for name, score in scores.items()},
-        "artifacts": ["evaluation.json"],
+        "artifacts": [EVALUATION],
     }
 
 

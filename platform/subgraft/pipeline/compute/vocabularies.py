@@ -18,7 +18,7 @@ from subgraft.data.text.corpus import Corpus, training_lines, training_texts, tr
 from subgraft.data.text.languages import balanced
 from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.artifacts import further_corpora
+from subgraft.pipeline.artifacts import additional_corpora
 from subgraft.pipeline.stages.vocabularies import (
     AdaptedVocabularyStage,
     GapStage,
@@ -97,13 +97,7 @@ def adapt_vocabulary(stage: AdaptedVocabularyStage, inputs: Inputs, out: Path, c
         old = tokenizers[stage.model_side]
     else:
         old = Tokenizer.load(inputs["vocabulary"])
-    corpora = [Corpus.open(inputs["corpus"]), *map(Corpus.open, further_corpora(inputs))]
-    corpora += [Corpus.open(inputs["text"])] if "text" in inputs else []
-    lines: Iterable[str]
-    if stage.side == "both":
-        lines = chain.from_iterable(chain.from_iterable(training_texts(*corpora).values()))
-    else:
-        lines = training_lines(stage.side, *corpora)
+    lines = _lines([Corpus.open(inputs["corpus"]), *additional_corpora(inputs)], stage.side, None)
     characters: Counter[str] = Counter()
     read = sampled(counted(lines, characters))
     if stage.added is None:
@@ -121,10 +115,8 @@ def learn_vocabulary(stage: VocabularyStage, inputs: Inputs, out: Path, context:
     upstream = load_tokenizers(inputs["model"]) if "model" in inputs else {}
     like = upstream.get("decoder")
     corpora = [Corpus.open(inputs[role]) for role in ("corpus", "second") if role in inputs]
-    additional = [*map(Corpus.open, further_corpora(inputs))]
-    additional += [Corpus.open(inputs["text"])] if "text" in inputs else []
     # Further directions and monolingual text belong to the task's corpus, the last one.
-    corpus_groups = [[corpus] for corpus in corpora[:-1]] + [[corpora[-1], *additional]]
+    corpus_groups = [[corpus] for corpus in corpora[:-1]] + [[corpora[-1], *additional_corpora(inputs)]]
     texts = [partial(_lines, group, stage.side, stage.settings.language_exponent) for group in corpus_groups]
     copies = [1] * len(texts)
     if stage.weighing == "equal":  # all texts are repeated until they are about equally large

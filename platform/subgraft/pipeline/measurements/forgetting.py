@@ -21,7 +21,7 @@ from subgraft.evaluation.reporting.numbers import MISSING, fixed, interval, prob
 from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.summary import MetricSummary
 from subgraft.evaluation.reporting.table import Span, Text, table, text
-from subgraft.pipeline.artifacts import BITS, STATISTICS, line_bits, read_evaluation
+from subgraft.pipeline.artifacts import BITS, STATISTICS, read_evaluation, read_line_bits
 from subgraft.pipeline.measurements.measurement import MeasurementSpec, Node, Planned, Sources, Subject
 from subgraft.pipeline.stages.evaluation import TEST_SET, EvaluateStage
 from subgraft.training.objectives.translation import TranslationSettings
@@ -83,7 +83,7 @@ def _read(sources: Sources) -> Forgetting | UpstreamBits | None:
     if after is None:
         return None
     if BITS in load_file(after / STATISTICS):
-        return UpstreamBits(line_bits(after), line_bits(before) if before else None)
+        return UpstreamBits(read_line_bits(after), read_line_bits(before) if before else None)
     return Forgetting(*_bleu(after), *(_bleu(before) if before else ()))
 
 
