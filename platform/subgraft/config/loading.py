@@ -231,14 +231,11 @@ def _is_named(model: type[BaseModel], part: str | int) -> bool:
 
 
 def _unknown_field(name: str, known: Sequence[str]) -> str:
-    longer = [field for field in known if len(name) > 1 and name in (_initials(field), field[: len(name)])]
+    # Letters abbreviate names, as lr does learning_rate.
+    initials = {field: "".join(word[0] for word in field.split("_") if word) for field in known}
+    longer = [field for field in known if len(name) > 1 and name in (initials[field], field[: len(name)])]
     matches = [*longer, *difflib.get_close_matches(name, known, n=1, cutoff=0.5)]
     return "unknown field; " + (f"did you mean '{matches[0]}'?" if matches else f"known: {', '.join(known)}")
-
-
-def _initials(name: str) -> str:
-    """The letters by which a name is abbreviated: lr for learning_rate."""
-    return "".join(word[0] for word in name.split("_") if word)
 
 
 def _suggestion(value: str, choices: Sequence[str]) -> str:

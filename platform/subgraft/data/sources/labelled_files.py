@@ -7,7 +7,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -157,7 +157,10 @@ def rows(path: Path, settings: LabelledFiles) -> Iterator[Row]:
     match settings.format_of(path.name):
         case "csv" | "tsv" as form:
             lines = _csv(path, settings.delimiter) if form == "csv" else _tsv(path)
-            yield from _numbered(lines) if settings.numbered else _with_header(lines, path)
+            if settings.numbered:
+                yield from (Row(dict(enumerate(cells, 1)), where) for cells, where in lines)
+            else:
+                yield from _with_header(lines, path)
         case "jsonl":
             for number, record in enumerate(json_io.objects(reading.json_lines(path), path), 1):
                 yield Row(record, f"{path}:{number}")
@@ -220,10 +223,6 @@ def _tsv(path: Path) -> Iterator[Cells]:
                 ],
                 f"{path}:{number}",
             )
-
-
-def _numbered(lines: Iterable[Cells]) -> Iterator[Row]:
-    return (Row(dict(enumerate(cells, 1)), where) for cells, where in lines)
 
 
 def _with_header(lines: Iterator[Cells], path: Path) -> Iterator[Row]:

@@ -181,7 +181,8 @@ class RecordsSource(SplitFilesSource):
 
     def _segments(self, split: Split) -> Iterator[Sides]:
         row_number, seen = 0, set[str]()
-        for document, records in groupby(self._records(split), lambda record: record.document):
+        read = (self._record(*row) for row in rows(self.files[split], named=not self.settings.numbered))
+        for document, records in groupby(read, lambda record: record.document):
             position = 0
             for where, cells in ((record.where, cells) for record in records for cells in record.segments):
                 if document is not None and position == 0:
@@ -192,9 +193,6 @@ class RecordsSource(SplitFilesSource):
                 values = [str(row_number) if field.kind == "tensor" else cells[field.name] for field in self.fields]
                 yield (*values, str(Place(document, position))) if document is not None else tuple(values)
                 row_number, position = row_number + 1, position + 1
-
-    def _records(self, split: Split) -> Iterator[_Record]:
-        return (self._record(*row) for row in rows(self.files[split], named=not self.settings.numbered))
 
     def _record(self, columns: Columns, where: str) -> _Record:
         document = None

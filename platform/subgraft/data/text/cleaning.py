@@ -93,7 +93,8 @@ def squeeze(segments: Iterable[Sides], characters: str, counts: Counter[str], te
 
 def digests(segments: Iterable[Sides]) -> np.ndarray:
     """A 64-bit digest of each segment [n], uint64; any collision among 10 million has a probability below 3e-6."""
-    values: np.ndarray = np.frombuffer(b"".join(map(_digest, segments)), dtype=">u8").astype(np.uint64)
+    each = (blake2b("\n".join(sides).encode("utf-8"), digest_size=8).digest() for sides in segments)
+    values: np.ndarray = np.frombuffer(b"".join(each), dtype=">u8").astype(np.uint64)
     return values
 
 
@@ -213,10 +214,6 @@ def _without(indices: np.ndarray, violates: np.ndarray, broken_rules: np.ndarray
     broken_rules[indices[violates]] = rule
     remaining: np.ndarray = indices[~violates]
     return remaining
-
-
-def _digest(sides: Sides) -> bytes:
-    return blake2b("\n".join(sides).encode("utf-8"), digest_size=8).digest()
 
 
 # Invisible characters, and characters that change what is displayed, are retained; `corpora check` reports them.

@@ -154,15 +154,13 @@ class Encoded:
 
 def encode(texts: Sequence[str], encoder: Encoder) -> Encoded:
     """The texts as token ids, segmented deterministically; mapped from the cache if the text has one."""
-    if not isinstance(texts, Text) or texts.cache is None or _is_small_part(texts):
+    if not isinstance(texts, Text) or texts.cache is None:
+        return _encode_in_memory(texts, encoder)
+    # A whole text needs no line offsets here.
+    if texts.selected is not None and len(texts) < _MIN_SHARE_FOR_CACHE * texts.whole_size:
         return _encode_in_memory(texts, encoder)
     encoded = _load_or_encode(texts, texts.cache, encoder)
     return encoded if texts.selected is None else encoded.take(texts.selected)
-
-
-def _is_small_part(text: Text) -> bool:
-    # A whole text needs no line offsets here.
-    return text.selected is not None and len(text) < _MIN_SHARE_FOR_CACHE * text.whole_size
 
 
 @dataclass(frozen=True)

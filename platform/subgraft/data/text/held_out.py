@@ -50,14 +50,10 @@ _FACTORS = np.array([pow(0x9E3779B97F4A7C15, at + 1, 1 << 64) for at in range(NG
 
 def fold(text: str) -> str:
     """A line in a canonical form, apart from final punctuation."""
-    text = _UNUSUAL.sub(_canonical, text)
+    text = _UNUSUAL.sub(lambda match: _CANONICAL.get(match[0], ""), text)
     if not text.isascii():
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return " ".join(text.casefold().split())
-
-
-def _canonical(match: re.Match[str]) -> str:
-    return _CANONICAL.get(match[0], "")
 
 
 def comparison_key(line: str) -> str:

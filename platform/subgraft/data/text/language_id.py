@@ -55,7 +55,8 @@ def similarity(lines: Sequence[str], own: Sample, other: Sample | None) -> Simil
     """
     own_model = TrigramModel.of(own.train)
     own_bits = own_model.bits_per_character(lines)
-    unlikely = max(_long_lines(lines), key=lambda line: own_model.bits_per_character([line]))
+    long_lines = [line for line in lines if len(line) >= _MIN_EXAMPLE_LENGTH]
+    unlikely = max(long_lines or lines, key=lambda line: own_model.bits_per_character([line]))
     own_baseline = own_model.bits_per_character(own.held_out)
     if other is None:
         return Similarity(Verdict.NEITHER if own_bits > MAX_BITS_RATIO * own_baseline else Verdict.OWN, unlikely)
@@ -72,10 +73,6 @@ def similarity(lines: Sequence[str], own: Sample, other: Sample | None) -> Simil
     ):
         return Similarity(Verdict.OTHER, max(lines, key=lambda line: own_model.bits(line) - other_model.bits(line)))
     return Similarity(Verdict.NEITHER, unlikely)
-
-
-def _long_lines(lines: Sequence[str]) -> Sequence[str]:
-    return [line for line in lines if len(line) >= _MIN_EXAMPLE_LENGTH] or lines
 
 
 # The likelihood of a text under the trigrams of another, interpolated with shorter contexts (Jelinek 1980).

@@ -388,13 +388,9 @@ def _directions(pairs: Any) -> tuple[Languages, ...]:
     if not isinstance(pairs, Mapping) or not pairs:
         return ()
     codes_of_names = [str(name).split("-") for name in pairs]
-    return (
-        tuple(pair_of((codes[0], codes[1])) for codes in codes_of_names) if all(map(_is_pair, codes_of_names)) else ()
-    )
-
-
-def _is_pair(codes: Sequence[str]) -> bool:
-    return len(codes) == 2 and all(codes)
+    if not all(len(codes) == 2 and all(codes) for codes in codes_of_names):
+        return ()
+    return tuple(pair_of((codes[0], codes[1])) for codes in codes_of_names)
 
 
 def pair_columns(field: str | Mapping[str, str]) -> Mapping[str, str]:

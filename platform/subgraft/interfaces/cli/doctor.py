@@ -54,7 +54,10 @@ def complete(arguments: argparse.Namespace) -> None:
 
     from subgraft.interfaces.cli import parser
 
-    write(_fish(parser()) if arguments.shell == "fish" else shtab.complete(parser(), shell=arguments.shell))
+    if arguments.shell == "fish":  # for which shtab writes none
+        write("\n".join([_FISH_TESTS, *_fish_lines(parser())]))
+    else:
+        write(shtab.complete(parser(), shell=arguments.shell))
 
 
 # Whether the line has this command, and whether the next word is that of its subcommand.
@@ -69,11 +72,6 @@ function __subgraft_at
     set -e words[1]
     test "$words" = "$argv"
 end"""
-
-
-def _fish(top: argparse.ArgumentParser) -> str:
-    """The completion for fish, which shtab does not write."""
-    return "\n".join([_FISH_TESTS, *_fish_lines(top)])
 
 
 def _fish_lines(parser: argparse.ArgumentParser) -> Iterator[str]:

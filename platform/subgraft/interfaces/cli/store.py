@@ -18,7 +18,6 @@ from subgraft.orchestration.store.home import default_home, describe_empty_store
 from subgraft.orchestration.tracking.server import recording_server
 
 if TYPE_CHECKING:
-    from subgraft.experiments.garbage_collection import Surplus
     from subgraft.experiments.inventory import StoredArtifact
 
 HUNDRED_YEARS = 36_500
@@ -69,7 +68,8 @@ def collect_garbage(arguments: argparse.Namespace) -> None:
     for name in unneeded.claimed:
         say(f"not removed, a process uses it: {name}")
     artifacts, work = f"{len(unneeded.artifacts)} artifacts", f"{len(unneeded.work)} finished work directories"
-    counts = f"{artifacts}, {work} and {_texts(unneeded)}" if unneeded.encoded else f"{artifacts} and {work}"
+    texts = f"{len(unneeded.encoded)} encoded text{'s' * (len(unneeded.encoded) > 1)}"
+    counts = f"{artifacts}, {work} and {texts}" if unneeded.encoded else f"{artifacts} and {work}"
     if arguments.apply:
         say(f"removed {counts}: {_size(remove(home, unneeded))} are free now")
     else:
@@ -136,10 +136,6 @@ def _show(stored: Sequence[StoredArtifact], uses: Mapping[str, list[str]]) -> No
         )
     if stored:
         console().print(table)
-
-
-def _texts(surplus: Surplus) -> str:
-    return f"{len(surplus.encoded)} encoded text{'s' * (len(surplus.encoded) > 1)}"
 
 
 def _size(count: float) -> str:
