@@ -47,7 +47,7 @@ FORMS: dict[str, Callable[[Path], Text]] = {
     "Parquet": lambda tmp: parquet(tmp / "text.parquet"),
     "a folder": lambda tmp: folder(tmp / "texts"),
     "a saved data set": lambda tmp: save_to_disk([{"text": line} for line in LINES], {"text": TEXT}, tmp / "saved"),
-    "a table in memory": lambda tmp: pd.DataFrame({"text": LINES}),  # type: ignore[dict-item]
+    "a table in memory": lambda tmp: pd.DataFrame({"text": LINES}),
     "several": lambda tmp: [*LINES[:7], records(tmp / "text.jsonl")],
 }
 
@@ -64,7 +64,7 @@ def test_a_text_has_the_same_lines_in_every_form(form: str, tmp_path: Path) -> N
 def test_a_pruned_extension_reads_a_table_twice(tmp_path: Path) -> None:
     old = subgraft.learn_vocabulary(LINES, size=400, kind="bpe")
     table = pd.DataFrame({"text": LINES})
-    by_form = [subgraft.extend(old, text, add=5, prune=True) for text in (table, iter(LINES))]  # type: ignore[arg-type]
+    by_form = [subgraft.extend(old, text, add=5, prune=True) for text in (table, iter(LINES))]
     assert by_form[0].pieces == by_form[1].pieces
 
 
@@ -110,4 +110,4 @@ def test_rows_without_text_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="contains no text"):
         list(text_lines(file))
     with pytest.raises(UserError, match="no column 'text'"):
-        list(text_lines(pd.DataFrame({"content": LINES})))  # type: ignore[arg-type]
+        list(text_lines(pd.DataFrame({"content": LINES})))
