@@ -74,9 +74,8 @@ def measure_cost(bundle: Bundle, name: SideName) -> SentenceCost | None:
 
 def _write(bundle: Bundle, ids: torch.Tensor, length: int) -> None:
     ids = ids.clamp(max=len(bundle.encoder) - 1)
-    prefix_length = (
-        1 if bundle.model.config.is_encoder_decoder else ids.shape[1]
-    )  # min_length and max_length count these too
+    # min_length and max_length count these too.
+    prefix_length = 1 if bundle.model.config.is_encoder_decoder else ids.shape[1]
     with torch.inference_mode():
         generate_ids(
             bundle.model,

@@ -12,7 +12,7 @@ from typing import Any
 from subgraft.base import json_io
 from subgraft.base.files import file_digest
 from subgraft.orchestration.store.provenance import Provenance
-from subgraft.orchestration.store.step import canonical_json, sha256_of
+from subgraft.orchestration.store.step import canonical_json, flatten, sha256_of
 
 RECORD = "record.json"
 
@@ -110,15 +110,9 @@ def content_digest(files: Iterable[FileEntry]) -> str:
     return sha256_of([[entry.path, entry.sha256] for entry in files])
 
 
-def seeds_in(recipe: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def seeds_in(recipe: Mapping[str, Any]) -> dict[str, Any]:
     """Every setting of a recipe called seed or seeds, by dotted key."""
-    seeds: dict[str, Any] = {}
-    for key, value in recipe.items():
-        if key in ("seed", "seeds"):
-            seeds[f"{prefix}{key}"] = value
-        elif isinstance(value, Mapping):
-            seeds.update(seeds_in(value, f"{prefix}{key}."))
-    return seeds
+    return {key: value for key, value in flatten(recipe).items() if key.rpartition(".")[2] in ("seed", "seeds")}
 
 
 def to_plain_json(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -122,7 +122,7 @@ class Store:
         self._digests.forget()
 
     def artifact(self, step: Step) -> Path:
-        """The verify_artifact directory of a step's artifact. Raises OperationalError if it does not exist."""
+        """The directory of a step's artifact, verified. Raises OperationalError if it does not exist."""
         if self.find(step) is None:
             raise OperationalError(f"{step.name} has not been made yet", where=str(self.path(step)))
         return self.path(step)
