@@ -35,25 +35,26 @@ def quality_and_speed(data: ReportData) -> list[Section]:
 def sweeps(data: ReportData) -> list[Section]:
     """The effect of the vocabulary's size and the generator's training, if systems differ in these."""
     systems = summarise(data)
-    blocks: list[Block] = []
-    if size_series(systems):
+    baseline, blocks = baseline_of(systems, data), list[Block]()
+    if series := size_series(systems):
         caption = (
             "Systems that differ in the size of their vocabulary alone, as in figure 3 of Liu et al. (2021). Means "
             "over seeds; bars are 95 % intervals, the dashed line is the baseline. ECE: over tokens of each vocabulary."
         )
-        blocks.append(Figure("granularity", plot_granularity(data, systems), caption))
-    if step_series(systems):
+        blocks.append(Figure("granularity", plot_granularity(series, baseline), caption))
+    if series := step_series(systems):
         caption = (
             "Systems that differ in the steps of their generator's training alone, as in figure 4 of Liu et al. "
             "(2021). At step 0 a generator is the plain mean of similar tokens, which is `avg`. Bars: 95 % intervals."
         )
-        blocks.append(Figure("generator_steps", plot_generator_steps(data, systems), caption))
-    if pretraining_series(systems):
+        plot = plot_steps(series, baseline, "steps of the generator's training")
+        blocks.append(Figure("generator_steps", plot, caption))
+    if series := pretraining_series(systems):
         caption = (
             "Systems that differ in the number of updates of pretraining before their finetuning alone, all of one "
             "training. Means over seeds; bars are 95 % intervals, the dashed line is the baseline."
         )
-        blocks.append(Figure("pretraining_steps", plot_pretraining_steps(data, systems), caption))
+        blocks.append(Figure("pretraining_steps", plot_steps(series, baseline, "updates of pretraining"), caption))
     return [Section("Sweeps", tuple(blocks))] if blocks else []
 
 
@@ -115,49 +116,34 @@ def _series(
 
 
 @drawing.for_narrow_screens
-def plot_granularity(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
+def plot_granularity(lines: Sequence[Series], baseline: SystemSummary | None) -> bytes:
     """Speed, inference ECE and BLEU against the vocabulary's size; the baseline as a dashed line."""
     panels: list[tuple[str, Callable[[SystemSummary], float | None], bool]] = [
         ("Sentences per second", lambda system: system.sentences_per_second, False),
         ("Inference ECE (low is good)", lambda system: system.inference_ece, False),
         ("BLEU", lambda system: system.metrics["BLEU"].mean, True),
     ]
-    baseline = baseline_of(systems, data)
     with drawing.new_figure(10, _HEIGHT) as figure:
         axes = drawing.side_by_side(figure, len(panels))
         for panel, (title, value, has_interval) in zip(axes, panels, strict=True):
-            _draw_series(panel, size_series(systems), value, has_interval, baseline)
+            _draw_series(panel, lines, value, has_interval, baseline)
             panel.set(title=title, xlabel="tokens of the vocabulary")
             panel.set_xscale("log", base=2)
-            sizes = sorted({size for series in size_series(systems) for size, _ in series.points})
+            sizes = sorted({size for series in lines for size, _ in series.points})
             panel.set_xticks(sizes, [f"{size:,}" for size in sizes], rotation=30)
             panel.minorticks_off()
         return drawing.png(figure)
 
 
 @drawing.for_narrow_screens
-def plot_generator_steps(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
-    """BLEU and the bits per character before finetuning, against the steps that generators were trained for."""
-    baseline = baseline_of(systems, data)
+def plot_steps(lines: Sequence[Series], baseline: SystemSummary | None, steps: str) -> bytes:
+    """BLEU, and the bits per character before finetuning, against the steps of an earlier training (`steps`)."""
     with drawing.new_figure(10, _HEIGHT) as figure:
         bleu, bits = drawing.side_by_side(figure, 2)
-        _draw_series(bleu, step_series(systems), lambda system: system.metrics["BLEU"].mean, True, baseline)
-        _draw_series(bits, step_series(systems), lambda system: system.bits.start, False, None)
-        bleu.set(title="BLEU after finetuning", xlabel="steps of the generator's training")
-        bits.set(title="Bits per character on dev, before (low is good)", xlabel="steps of the generator's training")
-        return drawing.png(figure)
-
-
-@drawing.for_narrow_screens
-def plot_pretraining_steps(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
-    """BLEU, and the bits per character before finetuning, against the updates of pretraining."""
-    baseline, series = baseline_of(systems, data), pretraining_series(systems)
-    with drawing.new_figure(10, _HEIGHT) as figure:
-        bleu, bits = drawing.side_by_side(figure, 2)
-        _draw_series(bleu, series, lambda system: system.metrics["BLEU"].mean, True, baseline)
-        _draw_series(bits, series, lambda system: system.bits.start, False, None)
-        bleu.set(title="BLEU after finetuning", xlabel="updates of pretraining")
-        bits.set(title="Bits per character on dev, before (low is good)", xlabel="updates of pretraining")
+        _draw_series(bleu, lines, lambda system: system.metrics["BLEU"].mean, True, baseline)
+        _draw_series(bits, lines, lambda system: system.bits.start, False, None)
+        bleu.set(title="BLEU after finetuning", xlabel=steps)
+        bits.set(title="Bits per character on dev, before (low is good)", xlabel=steps)
         return drawing.png(figure)
 
 
