@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from small_experiments import TINY, finish, written
+from small_experiments import TINY, finish, finish_steps, written
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
@@ -17,9 +17,6 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.estimates.estimate import Estimate, estimates
 from subgraft.orchestration.execution.plan import make_plan
-from subgraft.orchestration.execution.worker import Job, perform
-from subgraft.orchestration.store.provenance import Provenance
-from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.specials import special_tokens
@@ -75,8 +72,7 @@ def test_a_plan_knows_its_size_before_it_is_imported(tmp_path: Path) -> None:
         return one
 
     before = pretraining()
-    for step in in_order(list(pipeline.models.pretrained.inputs.values())):
-        perform(Job(step, tmp_path / "home", Runtime(), 1, 0, False, Provenance.here()))
+    finish_steps(list(pipeline.models.pretrained.inputs.values()), tmp_path)
     after = pretraining()
     assert before.exact and before.parameters == after.parameters
 

@@ -8,16 +8,13 @@ from pathlib import Path
 import pytest
 
 import toys
-from small_experiments import TINY, written
+from small_experiments import TINY, finish_steps, written
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
-from subgraft.config.runtime import Runtime
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.plan_warnings import lost_lines, unknown_tokens
 from subgraft.modeling.bundle import Bundle
-from subgraft.orchestration.execution.worker import Job, perform
-from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
 
@@ -76,8 +73,7 @@ def test_of_a_pretraining_once_its_vocabularies_are_in_the_store(config: Path) -
     assert message(config) == []
     pipeline = Pipeline(load(config, Experiment, ()), config.parent)
     wanted = [*pipeline.vocabularies.upstream.values(), pipeline.inputs.downstream_corpus]
-    for step in in_order(wanted):
-        perform(Job(step, config.parent / "home", Runtime(), 1, 0, False, Provenance.here()))
+    finish_steps(wanted, config.parent)
     encoder, decoder = message(config)
     assert encoder == SPELLS_ALL
     assert "cannot spell" in decoder and decoder.endswith("; it lacks ( ) 7")
@@ -93,8 +89,7 @@ def test_lines_that_a_learnt_vocabulary_loses(config: Path) -> None:
     def learn(bound: float) -> list[str]:
         changes = [checkpoint, *limits, f"downstream.vocabulary={rare % bound}"]
         pipeline = Pipeline(load(config, Experiment, changes), config.parent)
-        for step in in_order([pipeline.vocabularies.downstream["decoder"]]):
-            perform(Job(step, config.parent / "home", Runtime(), 1, 0, False, Provenance.here()))
+        finish_steps([pipeline.vocabularies.downstream["decoder"]], config.parent)
         corpus, steps = pipeline.inputs.downstream_corpus, in_order([pipeline.report])
         return lost_lines(Store(config.parent / "home"), corpus, steps)
 

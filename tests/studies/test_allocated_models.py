@@ -13,15 +13,12 @@ import pytest
 import allocated_models as study
 import declaration
 from scripts import SCRIPTS, text_in
+from small_experiments import finish_steps
 from subgraft.config.loading import load
-from subgraft.config.runtime import Runtime
 from subgraft.contrib.allocation.session import ALLOCATED, JOINT, AllocationPipeline
 from subgraft.contrib.allocation.settings import Allocation
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_named
-from subgraft.orchestration.execution.worker import Job, perform
-from subgraft.orchestration.store.provenance import Provenance
-from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.subwords.vocabulary.capacity import capacity
 from subgraft.subwords.vocabulary.learn import learn
@@ -114,8 +111,7 @@ def test_a_study_of_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert study.main(asked) == 2
     assert "is not in the store" in capsys.readouterr().err
     pipeline = AllocationPipeline(load(config, Allocation, ()), tmp_path)
-    for step in in_order([pipeline.report]):
-        perform(Job(step, tmp_path / "home", Runtime(), 1, 0, False, Provenance.here()))
+    finish_steps([pipeline.report], tmp_path)
     assert study.main(asked) == 0
     table = capsys.readouterr().out
     assert "en" in table and "xx" not in table, "there is no Declaration in it"
@@ -145,8 +141,7 @@ def test_capacity_of_the_declaration(
     assert declaration.main([str(config)]) == 2
     assert "Run `subgraft vocab allocate`" in capsys.readouterr().err
     pipeline = AllocationPipeline(load(config, Allocation, ()), tmp_path)
-    for step in in_order([pipeline.report]):
-        perform(Job(step, tmp_path / "home", Runtime(), 1, 0, False, Provenance.here()))
+    finish_steps([pipeline.report], tmp_path)
     assert declaration.main([str(config)]) == 0
     output = capsys.readouterr().out
     tokenizer = Tokenizer.load(Store(tmp_path / "home").path(pipeline.allocations[460]))

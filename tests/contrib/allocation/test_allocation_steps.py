@@ -10,9 +10,9 @@ import pytest
 import sentencepiece
 
 from scripts import SCRIPTS, text_in
+from small_experiments import finish_steps
 from subgraft.base.errors import UserError
 from subgraft.config.loading import load
-from subgraft.config.runtime import Runtime
 from subgraft.contrib.allocation.choice import Allocated
 from subgraft.contrib.allocation.compute import read_capacity, table_folder
 from subgraft.contrib.allocation.curve import MeasuredCurve
@@ -21,9 +21,6 @@ from subgraft.contrib.allocation.settings import Allocation
 from subgraft.evaluation.reporting.table import MainTable
 from subgraft.interfaces.api.vocabularies import capacities
 from subgraft.interfaces.cli import main
-from subgraft.orchestration.execution.worker import Job, perform
-from subgraft.orchestration.store.provenance import Provenance
-from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -63,9 +60,7 @@ def finished(
 ) -> tuple[AllocationPipeline, Store]:
     config = written(tmp_path_factory.mktemp(request.param))
     steps = pipeline(config, [f"curves.kind={request.param}"])
-    for step in in_order([steps.report]):
-        perform(Job(step, config.parent / "home", Runtime(), 1, 0, False, Provenance.here()))
-    return steps, Store(config.parent / "home")
+    return steps, finish_steps([steps.report], config.parent)
 
 
 def test_a_vocabulary_is_written_that_stays_within_its_total(finished: tuple[AllocationPipeline, Store]) -> None:
@@ -124,8 +119,7 @@ def test_a_curve_is_made_once_for_all_totals_and_kept(finished: tuple[Allocation
 def test_a_total_that_the_smallest_vocabularies_exceed_is_refused(tmp_path: Path) -> None:
     steps = pipeline(written(tmp_path), ["totals=[400]", "byte_fallback=true"])
     with pytest.raises(UserError, match="the smallest vocabularies of 3 languages have") as refused:
-        for step in in_order([steps.allocations[400]]):
-            perform(Job(step, tmp_path / "home", Runtime(), 1, 0, False, Provenance.here()))
+        finish_steps([steps.allocations[400]], tmp_path)
     assert "total 400" in str(refused.value) and "264 of them special" in str(refused.value)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from small_experiments import tiny, written
+from small_experiments import finish_steps, tiny, written
 from subgraft.base.terminal import Terminal
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
@@ -20,7 +20,6 @@ from subgraft.orchestration.execution.plan import make_plan
 from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.events import EVENTS, EventLog, Metrics, Started
 from subgraft.orchestration.store.provenance import Provenance
-from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
 
 CONFIG = tiny(
@@ -52,8 +51,7 @@ def before_and_after(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, di
     config = written(place, CONFIG)
     before = _estimated(place)
     pipeline = Pipeline(load(config, Experiment, ()), place)
-    for step in in_order([pipeline.systems[0].finetune]):
-        perform(Job(step, place / "home", Runtime(), 1, 0, False, Provenance.here()))
+    finish_steps([pipeline.systems[0].finetune], place)
     return place, before, Store(place / "home"), pipeline
 
 

@@ -8,15 +8,12 @@ from typing import cast
 
 import pytest
 
-from small_experiments import tiny, written
+from small_experiments import finish_steps, tiny, written
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
-from subgraft.config.runtime import Runtime
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.estimates.workload import workload
-from subgraft.orchestration.execution.worker import Job, perform
-from subgraft.orchestration.store.provenance import Provenance
-from subgraft.orchestration.store.step import Step, in_order
+from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages.training import PretrainStage
 from toys import english, german
@@ -44,8 +41,7 @@ def test_lines_that_come_again_are_counted(tmp_path: Path, unit: str) -> None:
     for exponent in ("null", "0.0"):
         changes = [f"upstream.language_exponent={exponent}", f"pretrain.batch_unit={unit}"]
         step = cast("Step[PretrainStage]", Pipeline(load(config, Experiment, changes), tmp_path).models.pretrained)
-        for each in in_order([step]):
-            perform(Job(each, tmp_path / "home", Runtime(), 1, 0, False, Provenance.here()))
+        finish_steps([step], tmp_path)
         store = Store(tmp_path / "home")
         taken = json.loads((store.path(step) / "record.json").read_text())["summary"]["steps"]
         foreseen = workload(store, step).updates

@@ -9,18 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from small_experiments import tiny, written
+from small_experiments import finish_steps, tiny, written
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
-from subgraft.config.runtime import Runtime
 from subgraft.embeddings.generators.generator import load_generator
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import shares_table, side
-from subgraft.orchestration.execution.worker import Job, perform
-from subgraft.orchestration.store.provenance import Provenance
-from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.measurements.intrinsic import QUALITY
 
@@ -56,9 +52,9 @@ def made(place: Path, overrides: Sequence[str] = ()) -> tuple[SystemSteps, Store
         for steps in Pipeline(load(config, Experiment, overrides), config.parent).systems
         if steps.system.name == "patt"
     )
-    for step in in_order([each for each in (system.transfer, system.measured.get("intrinsic")) if each]):
-        perform(Job(step, config.parent / "home", Runtime(), 1, 0, False, Provenance.here()))
-    return system, Store(config.parent / "home")
+    return system, finish_steps(
+        [each for each in (system.transfer, system.measured.get("intrinsic")) if each], config.parent
+    )
 
 
 @pytest.fixture(scope="module", params=["translation", "masked"])

@@ -156,8 +156,8 @@ def transferred(made: Learnt, out: Path, method: str, **inputs: Path) -> tuple[B
     out.mkdir()
     stage = TransferStage(method=method, sides=CASES[method].sides, max_similar=10, seed=0)
     directories = {name: path for name, path in made.inputs.items() if name != "corpus"}
-    summary = transfer.run_transfer(stage, directories | {"distilled": made.out} | inputs, out, NOWHERE)
-    return Bundle.load(out), dict(summary["sides"])
+    summary: Any = transfer.run_transfer(stage, directories | {"distilled": made.out} | inputs, out, NOWHERE)
+    return Bundle.load(out), summary["sides"]
 
 
 def means_of(made: Learnt, sides: tuple[SideName, ...]) -> Any:

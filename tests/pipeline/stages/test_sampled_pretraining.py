@@ -9,16 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from small_experiments import TINY, written
+from small_experiments import TINY, finish_steps, written
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
-from subgraft.config.runtime import Runtime
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
-from subgraft.orchestration.execution.worker import Job, perform
-from subgraft.orchestration.store.provenance import Provenance
-from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.training.objectives.compute.masked import MaskedSentences
 from subgraft.training.objectives.compute.single_stack import StackLoss
@@ -41,8 +37,7 @@ NOISE = "pretrain.target_sampling={kind: noise-contrastive, drawn: 20}"
 def _pretrained(place: Path, *changes: str) -> tuple[Pipeline, Path]:
     place.mkdir(exist_ok=True)
     pipeline = Pipeline(load(written(place, TINY), Experiment, (*SHORT, *changes)), place)
-    for step in in_order([pipeline.models.pretrained]):
-        perform(Job(step, place / "home", Runtime(), 1, 0, False, Provenance.here()))
+    finish_steps([pipeline.models.pretrained], place)
     return pipeline, Store(place / "home").path(pipeline.models.pretrained)
 
 
