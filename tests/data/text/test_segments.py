@@ -1,7 +1,8 @@
-"""Segments of a file are what reading it gives, whatever is asked for and in whatever order."""
+"""Segments and token sequences of a file are what reading it gives, in whatever order."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from subgraft.data.text import reading
 from subgraft.data.text.batches import evenly_spaced
+from subgraft.data.text.encoded import Sequences, blocks
 from subgraft.data.text.segments import Pairs, Text, sides
 
 LINES = ["\ufeffone", "", "zwei ", "три\x0bx", "四\u2028y", "\ud7ff"]
@@ -45,3 +47,40 @@ def test_pairs_are_spaced_as_lists_are(text: Text, count: int | None) -> None:
     assert pairs[2] == (text[2], text[2])
     assert list(pairs[1:3]) == list(pairs)[1:3]
     assert [list(side) for side in sides(pairs)] == [list(side) for side in sides(list(pairs))]
+
+
+def test_sequences_come_back_cut_to_the_limit() -> None:
+    packed = Sequences.of([[1, 2, 3], [], [4]], max_length=2)
+    assert [packed[i] for i in range(len(packed))] == [[1, 2], [], [4]]
+    assert packed.lengths.tolist() == [2, 0, 1] and packed.lengths.itemsize == 4
+    other = Sequences.of([[1], [2, 3, 4], []])
+    assert packed.longer(other).tolist() == other.longer(packed).tolist() == [2, 3, 1]
+    assert packed.longer(other).itemsize == 4
+    nothing = Sequences.of([]).cut(5)
+    assert nothing.longer(nothing).tolist() == []
+
+
+def test_cutting_and_choosing_copy_no_bounds() -> None:
+    settings = Sequences.of([[1, 2, 3], [], [4], [5, 6]])
+    cut = settings.cut(2)
+    assert [cut[i] for i in range(4)] == [[1, 2], [], [4], [5, 6]]
+    assert cut.lengths.tolist() == [2, 0, 1, 2] and cut.whole.tolist() == [False, True, True, True]
+    assert cut.starts is settings.starts and cut.ends is settings.ends
+    assert cut.cut(1).lengths.tolist() == cut.cut(1).cut(9).lengths.tolist() == [1, 0, 1, 1]
+    assert settings.whole.all() and settings.lengths.tolist() == [3, 0, 1, 2]
+    taken = cut.take(np.array([3, 0]))
+    assert [taken[0], taken[1]] == [[5, 6], [1, 2]] and taken.whole.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("room", [1, 9, 30, 10_000])
+def test_blocks_hold_every_item_in_order_and_as_many_as_fit(room: int) -> None:
+    costs = np.random.default_rng(room).integers(1, 15, size=400)
+    bounds = blocks(costs, room)
+    assert bounds[0] == 0 and bounds[-1] == 400 and (np.diff(bounds) > 0).all()
+    for first, last in pairwise(bounds):
+        assert costs[first:last].sum() <= room or last - first == 1
+        assert last == 400 or costs[first : last + 1].sum() > room
+
+
+def test_no_items_give_no_blocks() -> None:
+    assert blocks(np.zeros(0, dtype=np.int64), 5).tolist() == [0]
