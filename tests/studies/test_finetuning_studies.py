@@ -156,11 +156,13 @@ def test_each_rule_of_selection_keeps_what_it_goes_by() -> None:
 
 
 def test_dev_scores_of_a_selection_are_those_of_the_finetuning_itself(
-    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = configured(place, "selection", finetune=f"{{max_steps: 3, evaluate_at: [1, 2], {SHORT}}}")
     asked = [str(config), "--test-sentences", "3", "--out", str(tmp_path / "curves.json")]
-    assert selection.main(asked) == 2
+    with monkeypatch.context() as elsewhere:  # it needs the inputs of the finetuning, which other studies have made
+        elsewhere.setenv("SUBGRAFT_HOME", str(tmp_path / "empty"))
+        assert selection.main(asked) == 2
     assert "not in the store" in capsys.readouterr().err
     systems = systems_of(config)
     store = finish_steps([steps.finetune for steps in systems], place)

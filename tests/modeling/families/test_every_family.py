@@ -74,7 +74,7 @@ def vocabulary_of(family: str) -> Tokenizer:
 
 def built(family: str, seed: int = 1) -> PreTrainedModel:
     """A small model by its settings in a configuration."""
-    settings = SETTINGS_OF_FAMILY[family]
+    settings: Any = SETTINGS_OF_FAMILY[family]
     shape = SHAPE if "encoder_layers" in settings.model_fields else one_stack(SHAPE, "decoder_layers")
     known = {name: value for name, value in shape.items() if name in settings.model_fields}
     tokenizer = vocabulary_of(family)
