@@ -8,11 +8,9 @@ import pytest
 from ray import cloudpickle
 
 from killed_steps import made_again_after_a_kill
-from small_experiments import finish, tiny
+from small_experiments import finish, planned, tiny
 from small_experiments import written as written_experiment
 from subgraft.base.errors import UserError
-from subgraft.config.experiment import Experiment
-from subgraft.config.loading import load
 from subgraft.data.text.corpus import Corpus
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
@@ -42,10 +40,6 @@ def written(place: Path, text: str = TEXT, rounds: str = "{rounds: 3}", **sectio
     return config
 
 
-def pipeline(config: Path, *changes: str) -> Pipeline:
-    return Pipeline(load(config, Experiment, changes), config.parent)
-
-
 def pairs_of(pipeline: Pipeline, system: str) -> Step[BackTranslatedStage]:
     (steps,) = (each for each in pipeline.systems if each.system.name == system)
     (text,) = made_by(BackTranslatedStage, [steps.finetune.inputs["synthetic"]])
@@ -58,7 +52,7 @@ def direction(recipe: BackTranslatedStage | FinetuneStage) -> str:
 
 
 def test_the_models_of_a_round_read_what_those_of_the_last_one_wrote(tmp_path: Path) -> None:
-    result = pipeline(written(tmp_path))
+    result = planned(written(tmp_path))
     text = pairs_of(result, "three")
     for left, way, back in ((2, "en-de", "de-en"), (1, "de-en", "en-de"), (0, "en-de", "de-en")):
         assert direction(text.stage) == way and text.stage.side == ("target" if way == "en-de" else "source")
@@ -76,14 +70,14 @@ def test_the_models_of_a_round_read_what_those_of_the_last_one_wrote(tmp_path: P
 
 
 def test_steps_with_rounds_can_be_sent_to_a_searchs_trials(tmp_path: Path) -> None:
-    result = pipeline(written(tmp_path))
+    result = planned(written(tmp_path))
     sent = cloudpickle.loads(cloudpickle.dumps(result))
     assert sent.report.fingerprint == result.report.fingerprint
 
 
 def test_every_round_begins_with_the_upstream_model_and_has_its_share_of_each_batch(tmp_path: Path) -> None:
     config = written(tmp_path, upstream=DENOISING, model="{family: mbart, d_model: 16, attention_heads: 2}")
-    result = pipeline(config, "finetune.monolingual_fraction=0.25")
+    result = planned(config, "finetune.monolingual_fraction=0.25")
     models = made_by(FinetuneStage, in_order([pairs_of(result, "three")]))
     assert len(models) == 3 and all(step.inputs["model"] is result.models.pretrained for step in models)
     assert {step.stage.training.monolingual_fraction for step in models if "synthetic" in step.inputs} == {0.25}
@@ -140,10 +134,10 @@ def test_a_given_reverse_model_is_where_later_rounds_begin(tmp_path: Path) -> No
     model = build_marian(german_tokenizer(), english_tokenizer(), seed=1, **SHAPE)
     (tmp_path / "reverse").mkdir()
     Bundle(model, german_tokenizer(), english_tokenizer()).save(tmp_path / "reverse")
-    text = pairs_of(pipeline(config), "two")
+    text = pairs_of(planned(config), "two")
     assert text.stage.model == "finetune the reverse model, round 1"
     assert text.inputs["model"].inputs["model"].name == "reverse model reverse"
-    assert pairs_of(pipeline(config), "one").stage.model == "reverse"
+    assert pairs_of(planned(config), "one").stage.model == "reverse"
 
 
 @pytest.mark.parametrize(
@@ -157,4 +151,4 @@ def test_rounds_without_text_of_both_languages_are_refused(
     tmp_path: Path, text: str, systems: str, message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        pipeline(written(tmp_path, text, systems=systems))
+        planned(written(tmp_path, text, systems=systems))

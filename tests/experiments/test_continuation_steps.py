@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
-from small_experiments import finish, tiny, written
+from small_experiments import finish, planned, tiny, written
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
@@ -192,11 +192,11 @@ def test_weights_with_the_fewest_dev_bits_are_kept(tmp_path: Path) -> None:
 
 def test_a_plan_shows_updates_and_parameters_before_and_after_the_text_is_there(tmp_path: Path) -> None:
     config = written(tmp_path, continued(GPT2, finetune="{epochs: 2, batch_size: 500, precision: fp32}"))
-    pipeline = Pipeline(load(config, Experiment), tmp_path)
+    pipeline = planned(config)
     store = Store(tmp_path / "home")
     before = estimates(store, make_plan(store, [pipeline.report]), Runtime())
     _, store = finish(config)
-    again = Pipeline(load(config, Experiment, ["seeds=[2]"]), tmp_path)
+    again = planned(config, "seeds=[2]")
     result = estimates(store, make_plan(store, [again.report]), Runtime())
     assert {each.step.name for each in result} < {each.step.name.replace("seed 1", "seed 2") for each in before}
     (plain,) = [each for each in result if each.step.name == "finetune plain seed 2"]
@@ -234,4 +234,4 @@ def test_text_of_two_sides_is_not_continued(tmp_path: Path) -> None:
     config = written(tmp_path, continued(GPT2, corpora=corpora))
     (tmp_path / "p").write_text("eins\tzwei\n")
     with pytest.raises(UserError, match="two texts, where one is needed"):
-        _ = Pipeline(load(config, Experiment), tmp_path).report
+        _ = planned(config).report

@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 import subgraft
-from small_experiments import finish
+from small_experiments import finish, planned
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
@@ -97,7 +97,7 @@ def written(place: Path) -> Path:
 
 
 def systems(config: Path, *changes: str) -> dict[str, SystemSteps]:
-    made = Pipeline(load(config, Experiment, changes), config.parent)
+    made = planned(config, *changes)
     return {steps.system.name: steps for steps in made.systems}
 
 
@@ -363,7 +363,7 @@ def test_a_direction_that_is_trained_on_needs_a_dev_split(config: Path) -> None:
     for code in ("fr", "en"):
         (config.parent / "french" / f"dev.{code}").unlink()
     with pytest.raises(UserError, match="the experiment needs its dev split"):
-        assert Pipeline(load(config, Experiment), config.parent).report
+        assert planned(config).report
     for code in ("es", "en"):
         (config.parent / "spanish" / f"dev.{code}").unlink()
     unseen = [
@@ -372,7 +372,7 @@ def test_a_direction_that_is_trained_on_needs_a_dev_split(config: Path) -> None:
     ]
     for code in ("fr", "en"):
         (config.parent / "french" / f"train.{code}").unlink()
-    assert Pipeline(load(config, Experiment, unseen), config.parent).report, "what is only tested needs its test split"
+    assert planned(config, *unseen).report, "what is only tested needs its test split"
 
 
 def test_the_vocabulary_has_the_words_of_all_directions_that_are_trained_on(whole: tuple[Pipeline, Store]) -> None:

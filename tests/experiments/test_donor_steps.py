@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from small_experiments import TINY, finish, written
+from small_experiments import TINY, finish, planned, written
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
-from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
@@ -31,7 +30,7 @@ def save_donor(place: Path, seed: int = 3) -> None:
 
 
 def steps_of(config: Path, *changes: str) -> dict[str, SystemSteps]:
-    pipeline = Pipeline(load(config, Experiment, [*CHANGES, *changes]), config.parent)
+    pipeline = planned(config, *CHANGES, *changes)
     return {steps.system.name: steps for steps in pipeline.systems}
 
 

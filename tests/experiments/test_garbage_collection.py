@@ -14,13 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from small_experiments import planned
 from subgraft.base.errors import OperationalError
 from subgraft.base.locks import Lock
-from subgraft.config.experiment import Experiment
-from subgraft.config.loading import load
 from subgraft.experiments.garbage_collection import in_use, needed_by, remove, surplus
 from subgraft.experiments.inventory import UNREADABLE, artifacts, work_directories
-from subgraft.experiments.pipeline import Pipeline
 from subgraft.interfaces.cli import main
 from subgraft.orchestration.store.record import RECORD, Record
 from subgraft.orchestration.store.step import Step, in_order
@@ -261,7 +259,7 @@ def test_the_commands_list_first_and_remove_when_asked(
     store: Store, repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = repository / "configs" / "quickstart.yaml"
-    steps = in_order([Pipeline(load(config, Experiment), config.parent).report])
+    steps = in_order([planned(config).report])
     of_another = next(one for one in steps if one.name == "finetune pretrain-finetune seed 2")
     for each in in_order([of_another]):
         publish(store, each)

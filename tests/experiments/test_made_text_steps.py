@@ -8,13 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from small_experiments import finish, tiny
+from small_experiments import finish, planned, tiny
 from small_experiments import written as written_experiment
 from subgraft.base.errors import UserError
-from subgraft.config.experiment import Experiment
-from subgraft.config.loading import load
 from subgraft.data.text.corpus import Corpus
-from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import tables_of
 from subgraft.orchestration.estimates.workload import workload
@@ -38,12 +35,8 @@ def written(place: Path, text: str = "{target: [more.txt]}", systems: str = SYST
     return config
 
 
-def pipeline(config: Path, *changes: str) -> Pipeline:
-    return Pipeline(load(config, Experiment, changes), config.parent)
-
-
 def test_systems_and_seeds_share_the_pairs_that_are_made(tmp_path: Path) -> None:
-    result = pipeline(written(tmp_path), "seeds=[1, 2]")
+    result = planned(written(tmp_path), "seeds=[1, 2]")
     finetunes = {(steps.system.name, steps.seed): steps.finetune for steps in result.systems}
     made = {finetunes[name, seed].inputs["synthetic"] for name in ("old+text", "mean+text") for seed in (1, 2)}
     (copied,) = made
@@ -55,7 +48,7 @@ def test_systems_and_seeds_share_the_pairs_that_are_made(tmp_path: Path) -> None
 
 def test_a_share_moves_only_those_that_have_text(tmp_path: Path) -> None:
     config = written(tmp_path)
-    before, after = pipeline(config), pipeline(config, "finetune.monolingual_fraction=0.25")
+    before, after = planned(config), planned(config, "finetune.monolingual_fraction=0.25")
     same = [
         one.finetune.fingerprint == other.finetune.fingerprint
         for one, other in zip(before.systems, after.systems, strict=True)
@@ -65,10 +58,10 @@ def test_a_share_moves_only_those_that_have_text(tmp_path: Path) -> None:
 
 def test_a_batch_of_one_is_for_systems_without_text(tmp_path: Path) -> None:
     config = written(tmp_path)
-    result = pipeline(config, "finetune.batch_size=1", "systems=[{name: old, vocabulary: upstream}]")
+    result = planned(config, "finetune.batch_size=1", "systems=[{name: old, vocabulary: upstream}]")
     assert result.systems[0].finetune.stage.training.batch_size == 1
     with pytest.raises(UserError, match=r"monolingual_fraction 0\.5: a batch of 1 cannot hold both"):
-        pipeline(config, "finetune.batch_size=1")
+        planned(config, "finetune.batch_size=1")
 
 
 @pytest.mark.slow
@@ -89,7 +82,7 @@ ROWS = "{max_steps: 8, evaluations: 3, batch_size: 300, precision: fp32, dev_sen
 
 
 def test_rows_first_are_shared_by_systems_and_seeds_that_begin_alike(tmp_path: Path) -> None:
-    result = pipeline(written(tmp_path, systems=FIRST), "seeds=[1, 2]")
+    result = planned(written(tmp_path, systems=FIRST), "seeds=[1, 2]")
     first = {(steps.system.name, steps.seed): steps.embedding_warmup for steps in result.systems}
     made = {name: step.fingerprint for name, step in first.items() if step is not None}
     shared = {made[name, seed] for name in ("first", "first+text") for seed in (1, 2)}
@@ -194,7 +187,7 @@ def test_a_model_that_continues_text_reads_more_lines(tmp_path: Path) -> None:
 )
 def test_text_that_a_model_cannot_read_so_is_refused(tmp_path: Path, system: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        pipeline(written(tmp_path, systems=f"[{{name: one, {system[1:]}]"))
+        planned(written(tmp_path, systems=f"[{{name: one, {system[1:]}]"))
 
 
 @pytest.mark.parametrize(
@@ -206,4 +199,4 @@ def test_text_that_a_model_cannot_read_so_is_refused(tmp_path: Path, system: str
 )
 def test_text_that_is_not_there_or_of_the_wrong_side_is_reported(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        pipeline(written(tmp_path, text))
+        planned(written(tmp_path, text))

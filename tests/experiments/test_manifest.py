@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from small_experiments import planned
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
@@ -26,7 +27,7 @@ CHANGES = (
 @pytest.fixture(scope="module")
 def pipeline(repository: Path) -> Pipeline:
     config = repository / "configs" / "quickstart.yaml"
-    return Pipeline(load(config, Experiment, CHANGES), config.parent)
+    return planned(config, *CHANGES)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def test_another_system_may_be_the_baseline_and_no_model_is_evaluated_again(
     pipeline: Pipeline, repository: Path
 ) -> None:
     config = repository / "configs" / "quickstart.yaml"
-    changed = Pipeline(load(config, Experiment, (*CHANGES, "evaluation.baseline=focus")), config.parent)
+    changed = planned(config, *CHANGES, "evaluation.baseline=focus")
     assert changed.report.stage.baseline == "focus"
     assert [each.evaluate.fingerprint for each in changed.systems] == [
         each.evaluate.fingerprint for each in pipeline.systems

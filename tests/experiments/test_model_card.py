@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from subgraft.config.experiment import Experiment
-from subgraft.config.loading import load
+from small_experiments import planned
 from subgraft.config.runtime import Runtime
-from subgraft.experiments.pipeline import Pipeline
 from subgraft.interfaces.cli import main
 from subgraft.orchestration.store.events import EventLog, StageContext
 from subgraft.orchestration.store.step import Step, in_order
@@ -59,7 +57,7 @@ def home(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(config: Path, home: Path, *settings: str) -> None:
     store = Store(home)
-    make(store, Pipeline(load(config, Experiment, settings), config.parent).report)
+    make(store, planned(config, *settings).report)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SUBGRAFT_HOME", str(home))
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)

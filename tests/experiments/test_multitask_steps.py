@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from safetensors.torch import load_file
 
 from labelled import ENGLISH, write_files
-from small_experiments import finish, written
+from small_experiments import finish, planned, written
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
@@ -20,7 +20,6 @@ from subgraft.config.runtime import Runtime
 from subgraft.data.text.corpus import Corpus
 from subgraft.experiments.manifest import system_runs
 from subgraft.experiments.model_selection import Finetuned, Selection
-from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.modeling.bundle import Bundle
 from subgraft.orchestration.estimates.estimate import estimates
@@ -68,7 +67,7 @@ def config(tmp_path: Path) -> Path:
 
 
 def systems(config: Path, *changes: str) -> dict[str, SystemSteps]:
-    made = Pipeline(load(config, Experiment, changes), config.parent)
+    made = planned(config, *changes)
     return {steps.system.name: steps for steps in made.systems}
 
 
@@ -133,7 +132,7 @@ def _heads_are_those_of_the_training(store: Store, steps: SystemSteps) -> None:
 
 
 def test_a_plan_shows_the_training_and_foresees_its_updates_in_steps(config: Path, tmp_path: Path) -> None:
-    pipeline = Pipeline(load(config, Experiment, ["multitask_training.max_steps=9"]), config.parent)
+    pipeline = planned(config, "multitask_training.max_steps=9")
     store = Store(tmp_path / "home")
     shown = {each.step.name: each for each in estimates(store, make_plan(store, [pipeline.report]), Runtime())}
     assert shown["multitask alone seed 1"].workload.updates in (None, 9)
@@ -188,7 +187,7 @@ def test_systems_differ_in_their_heads_which_predict_alone_what_was_evaluated(co
 )
 def test_a_head_that_the_task_or_the_model_cannot_have_is_refused(config: Path, change: str, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
-        assert Pipeline(load(config, Experiment, [change]), config.parent).report
+        assert planned(config, change).report
 
 
 REFUSED = {
@@ -220,4 +219,4 @@ def test_other_tasks_need_labels_as_well(config: Path) -> None:
 def test_a_task_without_a_dev_split_is_refused(config: Path) -> None:
     (config.parent / "names" / "dev.jsonl").unlink()
     with pytest.raises(UserError, match="the experiment needs its dev split"):
-        assert Pipeline(load(config, Experiment), config.parent).report
+        assert planned(config).report

@@ -8,11 +8,8 @@ from pathlib import Path
 
 import subgraft
 from finished import separate_bundle
-from small_experiments import finish_steps, tiny, written
-from subgraft.config.experiment import Experiment
-from subgraft.config.loading import load
+from small_experiments import finish_steps, planned, tiny, written
 from subgraft.experiments.origin import origin_of
-from subgraft.experiments.pipeline import Pipeline
 from subgraft.subwords.vocabulary.learn import learn
 from toys import german, german_tokenizer
 
@@ -50,7 +47,7 @@ def test_files_of_other_programs_say_nothing(tmp_path: Path) -> None:
 
 def test_an_experiments_model_is_followed_to_the_one_it_was_transferred_from(tmp_path: Path) -> None:
     config = written(tmp_path, tiny(pretrain="{epochs: 1, batch_size: 500, precision: fp32, dev_sentences: 2}"))
-    pipeline = Pipeline(load(config, Experiment), tmp_path)
+    pipeline = planned(config)
     plain, mean = (steps.finetune for steps in pipeline.systems)
     store = finish_steps([plain, mean], tmp_path)
     old, new = origin_of(store.path(plain)), origin_of(store.path(mean))

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from small_experiments import planned
 from subgraft.base.errors import UserError
-from subgraft.config.experiment import Experiment
-from subgraft.config.loading import load
 from subgraft.config.settings_base import SideName
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
@@ -24,7 +23,7 @@ STRATEGIES = (
 
 def pipeline(repository: Path, *changes: str) -> Pipeline:
     config = repository / "configs" / "quickstart.yaml"
-    return Pipeline(load(config, Experiment, [STRATEGIES, *changes]), config.parent)
+    return planned(config, STRATEGIES, *changes)
 
 
 def systems(made: Pipeline, seed: int = 1) -> dict[str, SystemSteps]:

@@ -9,12 +9,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from small_experiments import finish, finish_steps, tiny, written
+from small_experiments import finish, finish_steps, planned, tiny, written
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
-from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.store import Store
@@ -39,7 +38,7 @@ def test_each_system_starts_from_the_weights_of_its_step(tmp_path: Path) -> None
     starts = {steps.system.name: steps.finetune.inputs["model"] for steps in pipeline.systems}
     weights = {name: load_file(store.path(step) / "model.safetensors") for name, step in starts.items()}
     for name, step in (("three", 3), ("six", 6)):
-        stopped = Pipeline(load(config, Experiment, [f"pretrain.stop_after={step}"]), tmp_path).models.pretrained
+        stopped = planned(config, f"pretrain.stop_after={step}").models.pretrained
         expected = load_file(finish_steps([stopped], tmp_path).path(stopped) / "model.safetensors")
         assert all(torch.equal(weights[name][key], expected[key]) for key in expected)
     assert any(not torch.equal(weights["all"][key], weights["six"][key]) for key in weights["all"])
@@ -54,7 +53,7 @@ def test_each_system_starts_from_the_weights_of_its_step(tmp_path: Path) -> None
 def test_weights_of_an_interrupted_pretraining_are_those_of_an_uninterrupted_one(tmp_path: Path) -> None:
     """It is stopped after its fifth update, and goes on from its checkpoint."""
     config = written(tmp_path, CONFIG)
-    step = Pipeline(load(config, Experiment), tmp_path).models.pretrained
+    step = planned(config).models.pretrained
     finish_steps(list(step.inputs.values()), tmp_path)
     _interrupted(step, tmp_path, after=5)
     job = Job(step, tmp_path / "home", Runtime(checkpoint_seconds=0.001), 1, 0, False, Provenance.here())

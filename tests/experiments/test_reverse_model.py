@@ -7,13 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from small_experiments import finish, tiny
+from small_experiments import finish, planned, tiny
 from small_experiments import written as written_experiment
 from subgraft.base.errors import UserError
-from subgraft.config.experiment import Experiment
-from subgraft.config.loading import load
 from subgraft.data.text.corpus import Corpus
-from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
 from subgraft.orchestration.store.step import made_by
 from subgraft.orchestration.store.store import Store
@@ -48,10 +45,6 @@ def written(place: Path, systems: str = OLD, **sections: str) -> Path:
     return config
 
 
-def pipeline(config: Path, *changes: str) -> Pipeline:
-    return Pipeline(load(config, Experiment, changes), config.parent)
-
-
 def inputs(place: Path) -> None:
     """A model from German to English in the folder `reverse`."""
     model = build_marian(german_tokenizer(), english_tokenizer(), seed=1, **SHAPE)
@@ -60,7 +53,7 @@ def inputs(place: Path) -> None:
 
 
 def test_a_reverse_model_that_is_trained_here_exchanges_all_that_the_upstream_model_has(tmp_path: Path) -> None:
-    result = pipeline(written(tmp_path, BOTH), "seeds=[1, 2]", "finetune.embedding_learning_rate=0.01")
+    result = planned(written(tmp_path, BOTH), "seeds=[1, 2]", "finetune.embedding_learning_rate=0.01")
     made = {steps.finetune.inputs["synthetic"] for steps in result.systems if "synthetic" in steps.finetune.inputs}
     first = {steps.embedding_warmup.inputs["synthetic"] for steps in result.systems if steps.embedding_warmup}
     assert len(made) == 1 and first == made, "systems and seeds share it"
@@ -105,7 +98,7 @@ def test_a_model_that_is_given_writes_sources_with_a_tag_which_the_encoder_must_
     with pytest.raises(UserError, match="the encoder's vocabulary cannot spell the tag <BT>"):
         finish(config, "pretrain.max_steps=2")
     made, store = (
-        pipeline(config, "pretrain.max_steps=2").systems[0].finetune.inputs["synthetic"],
+        planned(config, "pretrain.max_steps=2").systems[0].finetune.inputs["synthetic"],
         Store(tmp_path / "home"),
     )
     assert record_of(store, made).summary["model"] == "reverse"
@@ -120,15 +113,15 @@ def test_a_checkpoint_that_cannot_spell_the_tag_is_reported_before_anything_runs
     Bundle(model, english_tokenizer(), german_tokenizer()).save(tmp_path / "forward")
     changes = ("finetune.max_length=30", "upstream.checkpoint=forward", "back_translation.model=reverse")
     config = written(tmp_path)
-    assert pipeline(config, *changes).report
+    assert planned(config, *changes).report
     with pytest.raises(UserError, match=r"upstream.checkpoint: forward: .* cannot spell the tag"):
-        _ = pipeline(config, *changes, "back_translation.tag=true").report
+        _ = planned(config, *changes, "back_translation.tag=true").report
     with pytest.raises(UserError, match="needs a model of the reverse direction, and the checkpoint translates only"):
-        pipeline(config, *changes, "back_translation.model=null")
+        planned(config, *changes, "back_translation.model=null")
 
 
 def test_a_model_that_learnt_no_direction_is_finetuned_in_both(tmp_path: Path) -> None:
-    result = pipeline(written(tmp_path, upstream=DENOISING), "model.family=mbart")
+    result = planned(written(tmp_path, upstream=DENOISING), "model.family=mbart")
     steps = result.systems[0]
     assert steps.finetune.inputs["synthetic"].inputs["model"].inputs["model"] is result.models.pretrained
     assert [step.stage.stage_name for step in steps.synthetic_data] == ["finetune", "back-translated"], (
@@ -142,27 +135,27 @@ def test_a_reverse_model_of_other_languages_is_refused(tmp_path: Path) -> None:
     message = {"recipe": {"languages": {"source": "en", "target": "de_DE"}}}
     (tmp_path / "reverse" / "record.json").write_text(json.dumps(message))
     with pytest.raises(UserError, match="a model from en to de_DE, but one from de to en is needed"):
-        _ = pipeline(config).report
+        _ = planned(config).report
     (tmp_path / "reverse" / "record.json").unlink()
     (tmp_path / "reverse" / "tokenizer_config.json").write_text('{"source_lang": "de", "target_lang": "fr"}')
     with pytest.raises(UserError, match="a model from de to fr, but one from de to en is needed"):
-        _ = pipeline(config).report
+        _ = planned(config).report
     # A model without codes has one source, whatever its target is.
     (tmp_path / "reverse" / "tokenizer_config.json").write_text('{"source_lang": "fr", "target_lang": "en"}')
     with pytest.raises(UserError, match="a model from fr to en, but one from de to en is needed"):
-        _ = pipeline(config).report
+        _ = planned(config).report
     # The name of a group says nothing of its languages.
     (tmp_path / "reverse" / "tokenizer_config.json").write_text('{"source_lang": "gmw", "target_lang": "en"}')
-    assert pipeline(config).report
+    assert planned(config).report
 
 
 def test_a_model_that_does_not_translate_is_refused(tmp_path: Path) -> None:
     (tmp_path / "encoder").mkdir()
     Bundle(bert(), cased_tokenizer(), cased_tokenizer()).save(tmp_path / "encoder")
     with pytest.raises(UserError, match="a bert model does not translate"):
-        _ = pipeline(written(tmp_path, back_translation="{model: encoder}")).report
+        _ = planned(written(tmp_path, back_translation="{model: encoder}")).report
     with pytest.raises(UserError, match="leave out beam"):
-        pipeline(tmp_path / "config.yaml", "back_translation={sample: true, beam: 4}")
+        planned(tmp_path / "config.yaml", "back_translation={sample: true, beam: 4}")
 
 
 def test_a_reverse_model_that_marks_its_sources_may_be_finetuned_on_another_language(tmp_path: Path) -> None:
@@ -174,8 +167,8 @@ def test_a_reverse_model_that_marks_its_sources_may_be_finetuned_on_another_lang
     record = tmp_path / "reverse" / "record.json"
     config = written(tmp_path, back_translation="{model: reverse}")
     record.write_text(json.dumps({"recipe": {"languages": {"source": "fr", "target": "en"}}}))
-    made = pipeline(config).systems[0].finetune.inputs["synthetic"]
+    made = planned(config).systems[0].finetune.inputs["synthetic"]
     assert made.inputs["model"].stage.stage_name == "checkpoint" and made.stage.model == "reverse"  # type: ignore[attr-defined]
     record.write_text(json.dumps({"recipe": {"languages": {"source": "de", "target": "fr"}}}))
     with pytest.raises(UserError, match="a model from de to fr, but one from de to en is needed"):
-        _ = pipeline(config).report
+        _ = planned(config).report

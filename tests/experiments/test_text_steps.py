@@ -6,13 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from small_experiments import TINY, finish, tiny
+from small_experiments import TINY, finish, planned, tiny
 from small_experiments import written as written_experiment
 from subgraft.base.errors import UserError
-from subgraft.config.experiment import Experiment
-from subgraft.config.loading import load
 from subgraft.embeddings.initialisers.static_embeddings import StaticEmbeddings
-from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.inputs import describe_text
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import german
@@ -29,12 +26,8 @@ def written(place: Path, text: str, **sections: str) -> Path:
     return config
 
 
-def pipeline(config: Path, *changes: str) -> Pipeline:
-    return Pipeline(load(config, Experiment, changes), config.parent)
-
-
 def test_steps_take_text_of_their_side_alone(tmp_path: Path) -> None:
-    result = pipeline(written(tmp_path, "{target: [more.txt]}"), "sides=[encoder, decoder]")
+    result = planned(written(tmp_path, "{target: [more.txt]}"), "sides=[encoder, decoder]")
     assert result.inputs.text is not None
     assert result.inputs.text.inputs == {"corpus": result.inputs.downstream_corpus}
     of_decoder, of_encoder = result.vocabularies.downstream["decoder"], result.vocabularies.downstream["encoder"]
@@ -49,7 +42,7 @@ def test_steps_take_text_of_their_side_alone(tmp_path: Path) -> None:
 
 
 def test_a_vocabulary_of_both_sides_takes_text_of_either(tmp_path: Path) -> None:
-    result = pipeline(written(tmp_path, "{source: [more.txt]}"), "sides=[encoder, decoder]", "downstream.shared=true")
+    result = planned(written(tmp_path, "{source: [more.txt]}"), "sides=[encoder, decoder]", "downstream.shared=true")
     assert all("text" in step.inputs for step in result.vocabularies.downstream.values())
 
 
@@ -60,7 +53,7 @@ def test_an_encoder_distils_source_text(tmp_path: Path) -> None:
     }
     config = written(tmp_path, "{source: [more.txt]}", **systems)
     for sides, expected in (("[decoder]", False), ("[encoder, decoder]", True)):
-        distilled = pipeline(config, f"sides={sides}").systems[0].distilled
+        distilled = planned(config, f"sides={sides}").systems[0].distilled
         assert distilled
         assert ("text" in distilled.inputs) is expected
 
@@ -74,15 +67,15 @@ def test_a_decoder_learns_rows_from_copies_of_target_text(tmp_path: Path) -> Non
         "token_distillation_training": learning,
         "likelihood_matching_training": learning,
     }
-    planned, store = finish(written(tmp_path, "{target: [more.txt]}", **systems))
-    for steps in planned.systems:
+    comparison, store = finish(written(tmp_path, "{target: [more.txt]}", **systems))
+    for steps in comparison.systems:
         assert steps.distilled
         made = steps.distilled.inputs["synthetic"]
-        assert made.inputs["text"] is planned.inputs.text
+        assert made.inputs["text"] is comparison.inputs.text
         record = store.find(steps.distilled)
         assert record
         assert record.summary["decoder"]["sentences"] > 0
-    own = pipeline(tmp_path / "config.yaml", "likelihood_matching.text=own-translations")
+    own = planned(tmp_path / "config.yaml", "likelihood_matching.text=own-translations")
     distilled, matched = (steps.distilled for steps in own.systems)
     assert distilled and "synthetic" in distilled.inputs
     assert matched and "synthetic" not in matched.inputs
@@ -90,11 +83,11 @@ def test_a_decoder_learns_rows_from_copies_of_target_text(tmp_path: Path) -> Non
 
 def test_systems_share_the_vocabulary_and_nothing_moves_without_text(tmp_path: Path) -> None:
     config = written(tmp_path, "{target: [more.txt]}")
-    result = pipeline(config)
+    result = planned(config)
     used = {result.vocabularies.of_system(system)["decoder"].fingerprint for system in result.experiment.systems}
     assert len(used) == 1
     config.write_text(TINY)
-    plain = pipeline(config)
+    plain = planned(config)
     assert plain.inputs.text is None
     assert "text" not in plain.vocabularies.downstream["decoder"].inputs
     assert plain.vocabularies.downstream["decoder"].fingerprint not in used
@@ -102,12 +95,12 @@ def test_systems_share_the_vocabulary_and_nothing_moves_without_text(tmp_path: P
 
 def test_what_counts_is_what_a_file_holds_not_where_it_is(tmp_path: Path) -> None:
     config = written(tmp_path, "{target: [more.txt]}")
-    first = pipeline(config).inputs.text
+    first = planned(config).inputs.text
     (tmp_path / "more.txt").rename(tmp_path / "renamed.txt")
-    second = pipeline(config, "downstream.text.target=[renamed.txt]").inputs.text
+    second = planned(config, "downstream.text.target=[renamed.txt]").inputs.text
     with (tmp_path / "renamed.txt").open("a") as file:
         file.write("und noch eine\n")
-    third = pipeline(config, "downstream.text.target=[renamed.txt]").inputs.text
+    third = planned(config, "downstream.text.target=[renamed.txt]").inputs.text
     assert first
     assert second
     assert third
@@ -117,28 +110,28 @@ def test_what_counts_is_what_a_file_holds_not_where_it_is(tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_a_whole_comparison_learns_from_it(tmp_path: Path) -> None:
     config = written(tmp_path, "{target: [more.txt, upstream]}", static_embeddings="{dimensions: 8}")
-    planned, store = finish(config)
-    assert planned.inputs.text
-    record = store.find(planned.inputs.text)
+    comparison, store = finish(config)
+    assert comparison.inputs.text
+    record = store.find(comparison.inputs.text)
     assert record
     assert record.summary["target"]["kept"] >= len(LINES)
-    vocabulary = Tokenizer.load(store.path(planned.vocabularies.downstream["decoder"]))
+    vocabulary = Tokenizer.load(store.path(comparison.vocabularies.downstream["decoder"]))
     assert any("Ω" in piece for piece in vocabulary.pieces)
-    static = next(step for steps in planned.systems for step in steps.static.values())
+    static = next(step for steps in comparison.systems for step in steps.static.values())
     embeddings = StaticEmbeddings.load(store.path(static))
     letter = next(at for at, piece in enumerate(vocabulary.pieces) if "Ω" in piece)
     assert embeddings.known[letter], "the pairs do not have it"
-    report = (store.path(planned.report) / "report.md").read_text(encoding="utf-8")
+    report = (store.path(comparison.report) / "report.md").read_text(encoding="utf-8")
     (reported,) = (line for line in report.splitlines() if line.startswith("| target, de"))
     assert [cell.strip() for cell in reported.split("|")][3] == f"{record.summary['target']['kept']:,}"
-    (line,) = describe_text(store, planned.inputs.text)
+    (line,) = describe_text(store, comparison.inputs.text)
     assert line.startswith(f"target text in addition to the pairs: {record.summary['target']['kept']:,} of")
 
 
 def test_a_plan_counts_lines_before_anything_ran(tmp_path: Path) -> None:
     from subgraft.orchestration.store.store import Store
 
-    result = pipeline(written(tmp_path, "{target: [more.txt, upstream]}"))
+    result = planned(written(tmp_path, "{target: [more.txt, upstream]}"))
     assert result.inputs.text
     lines = len(LINES) + sum(1 for _ in (tmp_path / "upstream" / "train.de").open())
     assert describe_text(Store(tmp_path / "home"), result.inputs.text) == [
@@ -158,7 +151,7 @@ def test_a_plan_counts_lines_before_anything_ran(tmp_path: Path) -> None:
 )
 def test_bad_names_are_reported_before_anything_runs(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
-        _ = pipeline(written(tmp_path, text)).report
+        _ = planned(written(tmp_path, text)).report
     assert not (tmp_path / "home").exists()
 
 
@@ -166,7 +159,7 @@ def test_bytes_that_are_not_text_are_reported_by_the_plan(tmp_path: Path) -> Non
     config = written(tmp_path, "{target: [more.txt]}")
     (tmp_path / "more.txt").write_bytes("Häuser\n".encode("latin-1"))
     with pytest.raises(UserError, match=r"more\.txt:1: not UTF-8"):
-        _ = pipeline(config).report
+        _ = planned(config).report
 
 
 def test_a_decoder_alone_has_source_text_only(tmp_path: Path) -> None:
@@ -178,7 +171,7 @@ def test_a_decoder_alone_has_source_text_only(tmp_path: Path) -> None:
         "evaluation": "{speed_sentences: 2, speed_repeats: 1, test_sentences: 3, bootstrap_samples: 20}",
     }
     with pytest.raises(UserError, match=r"downstream\.text\.target: continuation has one text"):
-        pipeline(written(tmp_path, "{target: [more.txt]}", **sections))
+        planned(written(tmp_path, "{target: [more.txt]}", **sections))
     (tmp_path / "other").mkdir()
-    result = pipeline(written(tmp_path / "other", "{source: [more.txt]}", **sections))
+    result = planned(written(tmp_path / "other", "{source: [more.txt]}", **sections))
     assert result.vocabularies.downstream["decoder"].inputs["text"] is result.inputs.text

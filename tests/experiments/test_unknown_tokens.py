@@ -8,11 +8,8 @@ from pathlib import Path
 import pytest
 
 import toys
-from small_experiments import TINY, finish_steps, written
+from small_experiments import TINY, finish_steps, planned, written
 from subgraft.base.errors import UserError
-from subgraft.config.experiment import Experiment
-from subgraft.config.loading import load
-from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.plan_warnings import lost_lines, unknown_tokens
 from subgraft.modeling.bundle import Bundle
 from subgraft.orchestration.store.step import in_order
@@ -30,7 +27,7 @@ def config(tmp_path: Path) -> Path:
 
 
 def message(config: Path, *changes: str, home: str = "home") -> list[str]:
-    pipeline = Pipeline(load(config, Experiment, changes), config.parent)
+    pipeline = planned(config, *changes)
     return unknown_tokens(Store(config.parent / home), pipeline.models.pretrained, pipeline.inputs.downstream_corpus)
 
 
@@ -71,7 +68,7 @@ def test_of_documents_that_are_not_in_the_store_yet(config: Path) -> None:
 
 def test_of_a_pretraining_once_its_vocabularies_are_in_the_store(config: Path) -> None:
     assert message(config) == []
-    pipeline = Pipeline(load(config, Experiment, ()), config.parent)
+    pipeline = planned(config)
     wanted = [*pipeline.vocabularies.upstream.values(), pipeline.inputs.downstream_corpus]
     finish_steps(wanted, config.parent)
     encoder, decoder = message(config)
@@ -88,7 +85,7 @@ def test_lines_that_a_learnt_vocabulary_loses(config: Path) -> None:
 
     def learn(bound: float) -> list[str]:
         changes = [checkpoint, *limits, f"downstream.vocabulary={rare % bound}"]
-        pipeline = Pipeline(load(config, Experiment, changes), config.parent)
+        pipeline = planned(config, *changes)
         finish_steps([pipeline.vocabularies.downstream["decoder"]], config.parent)
         corpus, steps = pipeline.inputs.downstream_corpus, in_order([pipeline.report])
         return lost_lines(Store(config.parent / "home"), corpus, steps)

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from killed_steps import made_again_after_a_kill
-from small_experiments import finish, tiny
+from small_experiments import finish, planned, tiny
 from small_experiments import written as written_experiment
 from subgraft.base.errors import UserError
-from subgraft.config.experiment import Experiment
-from subgraft.config.loading import load
 from subgraft.data.synthetic_pairs import lines_in_turn
 from subgraft.data.text.corpus import Corpus
 from subgraft.experiments.pipeline import Pipeline
@@ -50,10 +48,6 @@ def written(place: Path, **sections: str) -> Path:
     for name, lines in texts.items():
         (place / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return config
-
-
-def pipeline(config: Path, *changes: str) -> Pipeline:
-    return Pipeline(load(config, Experiment, changes), config.parent)
 
 
 def rounds_of(step: Step) -> list[Step[UnsupervisedStage]]:
@@ -165,7 +159,7 @@ def test_every_line_has_its_turn_before_any_comes_again() -> None:
 )  # fmt: skip
 def test_what_such_a_system_needs_is_asked_for(tmp_path: Path, changes: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        pipeline(written(tmp_path), *changes)
+        planned(written(tmp_path), *changes)
 
 
 def test_a_checkpoint_that_writes_one_language_is_refused(tmp_path: Path) -> None:
@@ -174,4 +168,4 @@ def test_a_checkpoint_that_writes_one_language_is_refused(tmp_path: Path) -> Non
     Bundle(model, english_tokenizer(), german_tokenizer()).save(tmp_path / "marian")
     changes = ("upstream={checkpoint: marian}", "finetune.max_length=30")
     with pytest.raises(UserError, match="a marian model without language codes writes one language only"):
-        _ = pipeline(written(tmp_path), *changes).systems
+        _ = planned(written(tmp_path), *changes).systems

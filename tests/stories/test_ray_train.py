@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config.experiment import Experiment
-from subgraft.config.loading import load
+from small_experiments import planned
 from subgraft.config.runtime import Runtime
-from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.execution.runner import run
 from subgraft.orchestration.store.store import Store
 
@@ -34,7 +32,7 @@ def _losses(home: Path, fingerprint: str) -> dict[int, float]:
 @pytest.mark.slow
 def test_two_sharded_workers_train_as_one_plain_worker(repository: Path, tmp_path: Path) -> None:
     config = repository / "configs" / "quickstart.yaml"
-    step = Pipeline(load(config, Experiment, SETTINGS), config.parent).models.pretrained
+    step = planned(config, *SETTINGS).models.pretrained
     curves = []
     for name, runtime in (("one", Runtime()), ("two", Runtime(workers=2, zero_stage=2))):
         run(Store(tmp_path / name), [step], runtime)

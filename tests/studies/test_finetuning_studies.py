@@ -19,10 +19,7 @@ import curves
 import few_pairs
 import selection
 from regime_map import as_markdown
-from small_experiments import TINY, finish_steps, tiny, written
-from subgraft.config.experiment import Experiment
-from subgraft.config.loading import load
-from subgraft.experiments.pipeline import Pipeline
+from small_experiments import TINY, finish_steps, planned, tiny, written
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.training.progress import SELECTIONS
 
@@ -50,7 +47,7 @@ def configured(place: Path, name: str, **sections: str) -> Path:
 
 
 def systems_of(config: Path, *changes: str) -> tuple[SystemSteps, ...]:
-    return tuple(Pipeline(load(config, Experiment, changes), config.parent).systems)
+    return tuple(planned(config, *changes).systems)
 
 
 def test_a_level_curve_has_its_level_and_every_doubling_counts_as_much() -> None:

@@ -59,9 +59,14 @@ def written(place: Path, config: str) -> Path:
     return place / "config.yaml"
 
 
+def planned(config: Path, *changes: str) -> Pipeline:
+    """The steps of a configuration with changes; nothing runs."""
+    return Pipeline(load(config, Experiment, changes), config.parent)
+
+
 def finish(config: Path, *changes: str) -> tuple[Pipeline, Store]:
     """Every step up to the report, one after another."""
-    pipeline = Pipeline(load(config, Experiment, changes), config.parent)
+    pipeline = planned(config, *changes)
     return pipeline, finish_steps([pipeline.report], config.parent)
 
 

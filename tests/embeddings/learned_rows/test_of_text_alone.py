@@ -11,11 +11,9 @@ import torch
 from scipy.optimize import minimize
 from transformers import PreTrainedModel
 
-from small_experiments import finish, tiny, written
+from small_experiments import finish, planned, tiny, written
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
-from subgraft.config.experiment import Experiment
-from subgraft.config.loading import load
 from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbeddings
 from subgraft.embeddings.learned_rows.attention_influence_loss import AttentionInfluenceLoss
@@ -36,7 +34,6 @@ from subgraft.embeddings.methods.likelihood_matching import LikelihoodMatchingSe
 from subgraft.embeddings.methods.method import LearningStage
 from subgraft.embeddings.methods.token_distillation import TokenDistillationSettings
 from subgraft.embeddings.transplanting.transplant import Method, transplant
-from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
 from subgraft.orchestration.store.step import Step
@@ -334,7 +331,7 @@ def test_new_tokens_of_an_untied_model_get_output_embeddings_of_their_own(tmp_pa
 
 def test_a_model_with_two_tables_is_untied_already(tmp_path: Path) -> None:
     config = continued("llama", ("mean",)).replace("initialiser: mean", "initialiser: mean, untie: true")
-    (_, steps) = Pipeline(load(written(tmp_path, config), Experiment), tmp_path).systems
+    (_, steps) = planned(written(tmp_path, config)).systems
     assert steps.system.untie
     assert steps.transfer is not None and steps.transfer.inputs["model"] == steps.pretrained
 
@@ -342,7 +339,7 @@ def test_a_model_with_two_tables_is_untied_already(tmp_path: Path) -> None:
 def test_an_encoder_decoder_is_refused_before_anything_runs(tmp_path: Path) -> None:
     systems = "- {name: plain, vocabulary: upstream}\n- {name: mean, initialiser: mean, untie: true}\n"
     with pytest.raises(UserError, match="only a decoder's are") as caught:
-        _ = Pipeline(load(written(tmp_path, tiny(systems=systems)), Experiment), tmp_path).systems
+        _ = planned(written(tmp_path, tiny(systems=systems))).systems
     assert caught.value.where == "system mean: untie"
 
 

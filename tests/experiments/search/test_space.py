@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from small_experiments import planned
 from small_searches import searchable
 from subgraft.config.experiment import Experiment
 from subgraft.config.experiment.search import Range
@@ -43,7 +44,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pipeline(config: Path) -> Pipeline:
-    return Pipeline(load(config, Experiment), config.parent)
+    return planned(config)
 
 
 def made(pipeline: Pipeline, number: int, **values: Value) -> dict[str, str]:
@@ -133,7 +134,7 @@ def test_a_finetuning_that_brought_nothing_is_reported(
 def test_speed_is_measured_as_the_run_evaluates(config: Path) -> None:
     settings = "evaluation={metrics: [ROUGE-1], beam: 2, speed_sentences: 9}"
     both = "search.objectives=[dev_bleu, sentences_per_second]"
-    pipeline = Pipeline(load(config, Experiment, [settings, both]), config.parent)
+    pipeline = planned(config, settings, both)
     speed = trial_steps(pipeline, TrialResult(1, {"initialiser": "avg"})).speed
     assert speed is not None and isinstance(speed.stage, EvaluateStage)
     measured = speed.stage.evaluation.model_dump()
@@ -151,7 +152,7 @@ def test_a_system_is_read_as_it_was_written(pipeline: Pipeline) -> None:
 
 def test_a_search_is_the_same_however_many_trials_it_has(config: Path, pipeline: Pipeline) -> None:
     def of(*changes: str) -> str:
-        return identity(Pipeline(load(config, Experiment, changes), config.parent))
+        return identity(planned(config, *changes))
 
     assert of("search.trials=40", "search.concurrent=1", "runtime.cpus_per_step=2") == identity(pipeline)
     different = ("search.seed=2", "search.space.vocabulary_size=[70]", "finetune.epochs=2", "search.asha={}")

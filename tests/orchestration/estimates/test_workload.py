@@ -8,10 +8,7 @@ from typing import cast
 
 import pytest
 
-from small_experiments import finish_steps, tiny, written
-from subgraft.config.experiment import Experiment
-from subgraft.config.loading import load
-from subgraft.experiments.pipeline import Pipeline
+from small_experiments import finish_steps, planned, tiny, written
 from subgraft.orchestration.estimates.workload import workload
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
@@ -40,7 +37,7 @@ def test_lines_that_come_again_are_counted(tmp_path: Path, unit: str) -> None:
     updates = dict[str, int]()
     for exponent in ("null", "0.0"):
         changes = [f"upstream.language_exponent={exponent}", f"pretrain.batch_unit={unit}"]
-        step = cast("Step[PretrainStage]", Pipeline(load(config, Experiment, changes), tmp_path).models.pretrained)
+        step = cast("Step[PretrainStage]", planned(config, *changes).models.pretrained)
         finish_steps([step], tmp_path)
         store = Store(tmp_path / "home")
         taken = json.loads((store.path(step) / "record.json").read_text())["summary"]["steps"]

@@ -7,11 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from small_experiments import tiny, written
+from small_experiments import planned, tiny, written
 from subgraft.base.errors import UserError
-from subgraft.config.experiment import Experiment
-from subgraft.config.loading import load
-from subgraft.experiments.pipeline import Pipeline
 from subgraft.interfaces.api.experiments import stopped_after
 from subgraft.interfaces.cli import main
 from subgraft.orchestration.execution.early_stopping import (
@@ -35,7 +32,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def pretraining(config: Path, *changes: str) -> Step:
-    pipeline = Pipeline(load(config, Experiment, changes), config.parent)
+    pipeline = planned(config, *changes)
     (step,) = (step for step in in_order([pipeline.report]) if isinstance(step.stage, PretrainStage))
     return step
 

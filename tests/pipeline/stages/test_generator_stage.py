@@ -9,11 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from small_experiments import finish_steps, tiny, written
-from subgraft.config.experiment import Experiment
-from subgraft.config.loading import load
+from small_experiments import finish_steps, planned, tiny, written
 from subgraft.embeddings.generators.generator import load_generator
-from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import shares_table, side
@@ -47,11 +44,7 @@ ONE_TABLE = (
 def made(place: Path, overrides: Sequence[str] = ()) -> tuple[SystemSteps, Store]:
     """The system `patt` up to its transfer and the measurement of its rows, where there is one."""
     config = written(place, CONFIG)
-    system = next(
-        steps
-        for steps in Pipeline(load(config, Experiment, overrides), config.parent).systems
-        if steps.system.name == "patt"
-    )
+    system = next(steps for steps in planned(config, *overrides).systems if steps.system.name == "patt")
     return system, finish_steps(
         [each for each in (system.transfer, system.measured.get("intrinsic")) if each], config.parent
     )

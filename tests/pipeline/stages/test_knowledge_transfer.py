@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from small_experiments import finish, tiny, written
+from small_experiments import finish, planned, tiny, written
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
@@ -134,23 +134,17 @@ def test_every_second_seven_lines_of_a_language_are_one_document(finished: tuple
 def test_masking_enters_the_fingerprints_that_it_belongs_to(tmp_path: Path) -> None:
     config = written(tmp_path, CONFIG)
     plain, other = (
-        by_name(Pipeline(load(config, Experiment, changes), tmp_path))["patt+kd"]
+        by_name(planned(config, *changes))["patt+kd"]
         for changes in ([], ["upstream.objectives=[{kind: masked, share: 0.3}]"])
     )
     assert plain.pretrained is not None and other.pretrained is not None
     assert plain.generator is not None and other.generator is not None
     assert plain.pretrained.fingerprint != other.pretrained.fingerprint
     assert plain.generator.stage.model_dump()["objectives"][0]["share"] == 0.15
-    translating = Pipeline(
-        load(
-            config,
-            Experiment,
-            [
-                "upstream.objectives=[{kind: translation}]",
-                "model={d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}",
-            ],
-        ),
-        tmp_path,
+    translating = planned(
+        config,
+        "upstream.objectives=[{kind: translation}]",
+        "model={d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}",
     )
     assert [each["kind"] for each in translating.models.pretrained.stage.model_dump()["objectives"]] == ["translation"]
 
@@ -226,7 +220,7 @@ def test_what_does_not_fit_is_refused_before_anything_runs(changes: list[str], c
     publish_bert(tmp_path / "published", pretraining=False)
     Bundle(marian(), english_tokenizer(), german_tokenizer()).save(tmp_path / "marian")
     with pytest.raises(UserError, match=complaint):
-        assert Pipeline(load(config, Experiment, changes), tmp_path).report
+        assert planned(config, *changes).report
 
 
 MBART = (

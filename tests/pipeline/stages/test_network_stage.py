@@ -9,13 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from small_experiments import tiny, written
+from small_experiments import planned, tiny, written
 from subgraft.base.errors import UserError
-from subgraft.config.experiment import Experiment
-from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
 from subgraft.embeddings.generators.network import load_network
-from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
@@ -55,7 +52,7 @@ def _made(step: Step, home: Path) -> Path:
 
 
 def _systems(config: Path, *overrides: str) -> dict[str, SystemSteps]:
-    pipeline = Pipeline(load(config, Experiment, overrides), config.parent)
+    pipeline = planned(config, *overrides)
     return {steps.system.name: steps for steps in pipeline.systems}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from small_experiments import TINY, finish_steps, written
+from small_experiments import TINY, finish_steps, planned, written
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
@@ -74,7 +74,7 @@ def test_sampling_changes_the_fingerprint_of_pretraining(tmp_path: Path) -> None
     config = written(tmp_path, TINY)
 
     def fingerprint(*changes: str) -> str:
-        return Pipeline(load(config, Experiment, (*MASKED, *changes)), tmp_path).models.pretrained.fingerprint
+        return planned(config, *MASKED, *changes).models.pretrained.fingerprint
 
     known = [fingerprint(), *(fingerprint(each) for each in (NEAREST, UNIFORM))]
     known.append(fingerprint("pretrain.target_sampling={kind: nearest, neighbours: 6, rebuild_every: 7}"))

@@ -10,10 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from small_experiments import TINY, finish, written
+from small_experiments import TINY, finish, planned, written
 from subgraft.base.errors import UserError
-from subgraft.config.experiment import Experiment
-from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
@@ -31,7 +29,7 @@ LAST = "pretrain.select=last"
 
 def pretrained(config: Path, home: Path, *changes: str) -> tuple[Pipeline, Path]:
     """The experiment, and its pretrained model's directory."""
-    pipeline = Pipeline(load(config, Experiment, (SHORT, LAST, *changes)), config.parent)
+    pipeline = planned(config, SHORT, LAST, *changes)
     for step in in_order([pipeline.models.pretrained]):
         perform(Job(step, home, Runtime(), 1, 0, False, Provenance.here()))
     return pipeline, Store(home).path(pipeline.models.pretrained)
@@ -109,11 +107,11 @@ def test_a_checkpoint_is_pretrained_further_from_where_it_stands(config: Path, p
 
 
 def test_a_checkpoint_as_it_is_needs_no_dev_set_and_stays_the_step_it_was(config: Path, plain: Path) -> None:
-    pipeline = Pipeline(load(config, Experiment, [f"upstream.checkpoint={plain}"]), config.parent)
+    pipeline = planned(config, f"upstream.checkpoint={plain}")
     assert pipeline.models.pretrained.stage.stage_name == "checkpoint" and not pipeline.models.pretrained.inputs
 
 
 def test_what_is_pretrained_further_must_take_its_sequences(config: Path, plain: Path) -> None:
     changes = [f"upstream.checkpoint={plain}", "upstream.continue_pretraining=true", "pretrain.max_length=600"]
     with pytest.raises(UserError, match="a max_length of 600 is beyond the checkpoint's limit"):
-        _ = Pipeline(load(config, Experiment, changes), config.parent).models.pretrained
+        _ = planned(config, *changes).models.pretrained
