@@ -1,4 +1,4 @@
-"""Whatever reads a task's text reads it in every form that people have: lines, JSON lines, Parquet, folders, tables."""
+"""Whatever reads a task's text reads it in every form that people have: lines, JSON lines, tables, folders."""
 
 from __future__ import annotations
 
@@ -32,6 +32,11 @@ def parquet(path: Path) -> Path:
     return path
 
 
+def table(path: Path, delimiter: str) -> Path:
+    pd.DataFrame({"id": range(len(LINES)), "text": LINES}).to_csv(path, sep=delimiter, index=False)
+    return path
+
+
 def folder(path: Path) -> Path:
     """Two files of different forms, which are read in the order of their names."""
     path.mkdir()
@@ -44,6 +49,8 @@ def folder(path: Path) -> Path:
 FORMS: dict[str, Callable[[Path], Text]] = {
     "JSON lines": lambda tmp: records(tmp / "text.jsonl"),
     "gzipped JSON lines": lambda tmp: records(tmp / "text.jsonl.gz"),
+    "CSV": lambda tmp: table(tmp / "text.csv", ","),
+    "tab-separated lines": lambda tmp: table(tmp / "text.tsv.gz", "\t"),
     "Parquet": lambda tmp: parquet(tmp / "text.parquet"),
     "a folder": lambda tmp: folder(tmp / "texts"),
     "a saved data set": lambda tmp: save_to_disk([{"text": line} for line in LINES], {"text": TEXT}, tmp / "saved"),
@@ -109,5 +116,9 @@ def test_rows_without_text_are_refused(tmp_path: Path) -> None:
     file.write_text('{"text": "a"}\n{"text": 5}\n')
     with pytest.raises(UserError, match="contains no text"):
         list(text_lines(file))
+    plain = tmp_path / "text.csv"
+    plain.write_text("ein Satz, ohne Kopf\nnoch einer, ohne Kopf\n")
+    with pytest.raises(UserError, match=r"text.csv:2: there is no column 'text'\n.*ein Satz, ohne Kopf"):
+        list(text_lines(plain))
     with pytest.raises(UserError, match="no column 'text'"):
         list(text_lines(pd.DataFrame({"content": LINES})))

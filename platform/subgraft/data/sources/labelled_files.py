@@ -4,11 +4,10 @@ lines, Parquet, CoNLL, SQuAD's JSON, and folders of classes.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterator, Mapping
+from itertools import chain, starmap
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,13 +15,13 @@ from pydantic import Field, create_model, model_validator
 
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
-from subgraft.base.security.bounded_lines import LONGEST_LINE
 from subgraft.config.settings_base import Count, Seed
 from subgraft.data.sources import squad
 from subgraft.data.tasks.classification import CLASSIFICATION, PAIR_CLASSIFICATION
 from subgraft.data.tasks.labelled import LabelledFormat, LabelledTaskSpec, Row, SharedColumns
 from subgraft.data.tasks.registry import LABELLED_TASKS
 from subgraft.data.text import reading
+from subgraft.data.text.delimited import csv_cells, tsv_cells, with_header
 
 # The settings of the files of all tasks; fields are in the reverse order of these classes.
 _GROUPS = dict.fromkeys(task.settings for task in LABELLED_TASKS.values() if task.settings is not None)
@@ -156,11 +155,9 @@ def rows(path: Path, settings: LabelledFiles) -> Iterator[Row]:
     """The rows of a file, or of a folder of classes. Raises UserError, with the line, for one of another form."""
     match settings.format_of(path.name):
         case "csv" | "tsv" as form:
-            lines = _csv(path, settings.delimiter) if form == "csv" else _tsv(path)
-            if settings.numbered:
-                yield from (Row(dict(enumerate(cells, 1)), where) for cells, where in lines)
-            else:
-                yield from _with_header(lines, path)
+            lines = csv_cells(path, settings.delimiter) if form == "csv" else tsv_cells(path)
+            numbered = ((dict(enumerate(cells, 1)), where) for cells, where in lines)
+            yield from starmap(Row, numbered if settings.numbered else with_header(lines, path))
         case "jsonl":
             for number, record in enumerate(json_io.objects(reading.json_lines(path), path), 1):
                 yield Row(record, f"{path}:{number}")
@@ -180,63 +177,6 @@ def rows(path: Path, settings: LabelledFiles) -> Iterator[Row]:
             next(reading.lines(path), None)  # says what the file is if it is of a known format without lines
             hint = "Give labelled.format, such as tsv or jsonl."
             raise UserError("the name does not show the format of the file", where=str(path), hint=hint)
-
-
-# The cells of a line, and its location.
-Cells = tuple[Sequence[str], str]
-
-
-def _csv(path: Path, delimiter: str) -> Iterator[Cells]:
-    # The limit of csv on a field is for the whole process; texts of 131,072 characters and more are usual.
-    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
-    reader = csv.reader((f"{line}\n" for line in reading.lines(path)), delimiter=delimiter, strict=True)
-    while True:
-        where = f"{path}:{reader.line_num + 1}"  # the row's first line; quoted line breaks may extend it
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            hint = "Enclose text with quotes, delimiters or line breaks in quotes, and double the quotes inside it."
-            raise UserError(f"not CSV: {error}", where=where, hint=hint) from None
-        if cells is None:
-            return
-        if cells:
-            yield cells, where
-
-
-_QUOTED = re.compile(r'"((?:[^"]|"")*)"')
-
-
-def _tsv(path: Path) -> Iterator[Cells]:
-    """Cells in quotes are unquoted if all of the first line are, or if they double the quotes inside, as pandas writes.
-
-    Other quotes are characters of the text.
-    """
-    all_quoted = None
-    for number, line in enumerate(reading.lines(path), 1):
-        if line:
-            quoted = [(cell, _QUOTED.fullmatch(cell)) for cell in line.split("\t")]
-            all_quoted = all(match for _, match in quoted) if all_quoted is None else all_quoted
-            yield (
-                [
-                    match[1].replace('""', '"') if match and (all_quoted or '""' in match[1]) else cell
-                    for cell, match in quoted
-                ],
-                f"{path}:{number}",
-            )
-
-
-def _with_header(lines: Iterator[Cells], path: Path) -> Iterator[Row]:
-    names, header_where = next(lines, ([], str(path)))
-    names = [name.strip() for name in names]
-    if repeated := sorted(name for name, count in Counter(names).items() if count > 1):
-        raise UserError(f"two columns are called '{repeated[0]}'", where=header_where)
-    for cells, where in lines:
-        if len(cells) > len(names):
-            hint = (
-                f"The header has: {', '.join(names):.500}. In csv, enclose text that contains the delimiter in quotes."
-            )
-            raise UserError(f"{len(cells)} columns, where the header has {len(names)}", where=where, hint=hint)
-        yield Row(dict(zip(names, cells, strict=False)), where)
 
 
 def _sentences(path: Path, settings: LabelledFiles) -> Iterator[Row]:

@@ -1,7 +1,7 @@
-"""Documents of a task's text in the forms that people have: lines, JSON lines, Parquet, and folders of these.
+"""Documents of a task's text in the forms that people have: lines, JSON lines, tables, and folders of these.
 
-A plain or gzipped file has one segment a line, and blank lines end a document. A row of JSON lines or Parquet is a
-document, whose lines are segments.
+A plain or gzipped file has one segment a line, and blank lines end a document. A row of JSON lines, Parquet, or CSV and
+tab-separated lines with a header is a document, whose lines are segments.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from typing import Any, TypeAlias
 
 from subgraft.base.errors import UserError
 from subgraft.data.text import reading
+from subgraft.data.text.delimited import Cells, csv_cells, tsv_cells, with_header
 
 Document: TypeAlias = tuple[str, ...]  # its segments
 
 _PLAIN = (".txt", ".md", ".text")
 _JSON_LINES = (".jsonl", ".ndjson")
 _PARQUET, _ARROW = ".parquet", ".arrow"
-_ROWS = (*_JSON_LINES, _PARQUET, _ARROW)
+_CSV, _TSV = ".csv", ".tsv"
+_ROWS = (*_JSON_LINES, _PARQUET, _ARROW, _CSV, _TSV)
 # Longer lines, of texts without line ends, are cut at a space: a model reads a limited number of tokens at once.
 MAX_SEGMENT = 1000
 
@@ -32,7 +34,7 @@ class TextFiles:
 
     Attributes:
         paths: In the order in which they are read; of a folder, its files by name, also of folders in it.
-        field: The column of JSON lines, Parquet and Arrow that holds the text.
+        field: The column of JSON lines and tables that holds the text.
         cut: Whether lines are cut into segments of at most MAX_SEGMENT characters.
     """
 
@@ -63,6 +65,8 @@ class TextFiles:
         suffix = _suffix(file)
         if suffix in _JSON_LINES:
             return self._json_lines(file)
+        if suffix in (_CSV, _TSV):
+            return self._delimited(file, csv_cells(file) if suffix == _CSV else tsv_cells(file))
         return self._table(file, reading.parquet_rows if suffix == _PARQUET else reading.arrow_rows)
 
     def _json_lines(self, file: Path) -> Iterator[Iterable[str]]:
@@ -73,6 +77,10 @@ class TextFiles:
                 except (ValueError, RecursionError):
                     raise UserError("not JSON", where=f"{file}:{number}", hint="Give one object a line.") from None
                 yield self._text_of(row, f"{file}:{number}").split("\n")
+
+    def _delimited(self, file: Path, cells: Iterator[Cells]) -> Iterator[Iterable[str]]:
+        for row, where in with_header(cells, file):
+            yield self._text_of(row, where).split("\n")
 
     def _table(self, file: Path, rows: Callable[..., Iterator[dict[str, Any]]]) -> Iterator[Iterable[str]]:
         def columns(names: Sequence[str]) -> Sequence[str]:

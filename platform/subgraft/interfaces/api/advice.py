@@ -97,7 +97,7 @@ def advise(
         model: One in memory, a directory, a hub id, or models:/NAME@ALIAS.
         text: Lines (`str`) and files or folders of text (`Path`), or a table.
         side: Whether the model reads the text (`encoder`, if it has one) or writes it.
-        field: The column of the text in JSON lines, Parquet, data sets and tables.
+        field: The column of the text in JSON lines, data sets and tables.
 
     Raises:
         UserError: The text has too few lines.

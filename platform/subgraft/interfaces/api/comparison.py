@@ -206,7 +206,7 @@ def compare_vocabularies(
         text: Lines (`str`) and files or folders of text (`Path`), or a table, by which tokens are counted.
         words: The number of words to list.
         side: The side of the vocabulary, for models with two.
-        field: The column of the text in JSON lines, Parquet, data sets and tables.
+        field: The column of the text in JSON lines, data sets and tables.
 
     Raises:
         UserError: There is no new vocabulary, or the text is empty.

@@ -142,7 +142,7 @@ def fit(
         out: An absent or empty folder, or that of the same fit, which continues.
         languages: Of source and target, if the model's files do not name them.
         text: Without pairs, the text of a language model: a path or several, of files or folders (lines, JSON lines,
-            Parquet), a data set, or a table. With pairs, files with more text of the target language.
+            CSV, TSV, Parquet), a data set, or a table. With pairs, files with more text of the target language.
         chat: In place of text, conversations for an instruct model, which learns the answers: a path or several, of
             files or folders of JSON lines or Parquet, a data set, or a table with a column messages or conversations.
         other: Other text, on which a language model must not become worse.

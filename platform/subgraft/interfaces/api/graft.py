@@ -90,7 +90,7 @@ def graft(
         words: user-defined symbols of the new vocabulary: see `learn_vocabulary`.
         max_lost_lines: the share of lines that the new vocabulary may change and the old one gives back; a warning
             names fewer.
-        field: the column of the text in JSON lines, Parquet, data sets and tables.
+        field: the column of the text in JSON lines, data sets and tables.
 
     Raises:
         UserError: the family is not supported, the texts are empty, more lines would be lost, a new language has a

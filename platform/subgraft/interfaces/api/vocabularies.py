@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from subgraft.interfaces.api.outputs import Model
 
 
-# Strings are lines. Paths are files of text (lines, plain or gzipped; JSON lines, Parquet), folders of these, or data
-# sets. A table (pandas.DataFrame, datasets.Dataset) has a column of texts. Strings that are names of files are refused.
+# Strings are lines; those that are names of files are refused. Paths are files of text (lines, plain or gzipped; JSON
+# lines, CSV, TSV, Parquet), folders of these, or data sets. A table (pandas.DataFrame, datasets.Dataset) has a column.
 Text: TypeAlias = Path | Iterable[str | Path]
 VocabularyLike: TypeAlias = Union[Tokenizer, Path, str, "Model"]
 
@@ -92,7 +92,7 @@ def learn_vocabulary(
         words: placeholders, tags, product names and the like (user-defined symbols): each is one token, counts in
             `size`, and is found in a text as it stands.
         max_lost_lines: the share of lines that the vocabulary may change and `like` gives back; a warning names fewer.
-        field: the column of the text in JSON lines, Parquet, data sets and tables.
+        field: the column of the text in JSON lines, data sets and tables.
 
     Raises:
         UserError: the text cannot be read, or does not support the size; or more lines would be lost.
@@ -165,7 +165,7 @@ def extend(
         prune: Whether as many tokens go as come, if the text never uses them and none is merged from them. Ids change
             then, and other text may have more tokens.
         max_lost_lines: The share of lines that the result may change and the vocabulary gives back.
-        field: The column of the text in JSON lines, Parquet, data sets and tables.
+        field: The column of the text in JSON lines, data sets and tables.
 
     Raises:
         UserError: The text does not support so many, or more lines would be lost.
@@ -209,7 +209,7 @@ def trim(
         min_count: Subwords used fewer times are dropped.
         side: The side of the vocabulary, for a model with two.
         max_lost_lines: The share of lines that the result may change and the vocabulary gives back.
-        field: The column of the text in JSON lines, Parquet, data sets and tables.
+        field: The column of the text in JSON lines, data sets and tables.
 
     Raises:
         UserError: The text is empty, or more lines would be lost.

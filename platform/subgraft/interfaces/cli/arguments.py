@@ -167,7 +167,7 @@ def add_finished_run(command: Options) -> None:
     )
 
 
-TEXT_HELP = "files or folders of text (lines, plain or gzipped; JSON lines, Parquet), or a data set"
+TEXT_HELP = "files or folders of text (lines, plain or gzipped; JSON lines, CSV, TSV, Parquet), or a data set"
 
 
 def add_text(command: Options) -> None:
@@ -176,7 +176,7 @@ def add_text(command: Options) -> None:
 
 
 def add_text_field(command: Options) -> None:
-    field = "the column of the text in JSON lines, Parquet and data sets (default: text)"
+    field = "the column of the text in JSON lines, tables and data sets (default: text)"
     command.add_argument("--field", default="text", metavar="NAME", help=field)
 
 

@@ -64,9 +64,9 @@ def add_to(commands: Commands) -> None:
     )
     data.add_argument("--chat", type=Path, nargs="+", default=[], metavar="FILE", help=chat)
     text = (
-        "text for a language model: files of lines (blank lines end a document), JSON lines, Parquet, folders of "
-        "these, or a data set. With --pairs: more text in the target language, one segment per line, without "
-        "translations"
+        "text for a language model: files of lines (blank lines end a document), JSON lines, CSV, TSV, Parquet, "
+        "folders of these, or a data set. With --pairs: more text in the target language, one segment per line, "
+        "without translations"
     )
     fit.add_argument("--text", type=Path, nargs="+", default=[], metavar="FILE", help=text)
     other = "with --text or --chat: other text, on which the model must not become worse"

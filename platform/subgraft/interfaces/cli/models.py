@@ -107,8 +107,8 @@ def _add_evaluate(commands: Commands) -> None:
     )
     gold.add_argument("--labels", type=Path, metavar="FILE", help=labels)
     text = (
-        "files or folders of text (lines, JSON lines, Parquet), or a data set: bits per character and byte of a "
-        "language model"
+        "files or folders of text (lines, JSON lines, CSV, TSV, Parquet), or a data set: bits per character and byte "
+        "of a language model"
     )
     gold.add_argument("--text", type=Path, nargs="+", metavar="FILE", help=text)
     evaluate.add_argument(
