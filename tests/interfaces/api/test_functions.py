@@ -17,6 +17,7 @@ from finished import gpt2_bundle, mbart_bundle, separate_bundle
 from subgraft.config.experiment import Experiment
 from subgraft.interfaces.api.experiments import lengths_for
 from subgraft.interfaces.api.outputs import Model, features_in, generate
+from subgraft.interfaces.api.text_scores import measure_text
 from subgraft.interfaces.api.vocabularies import Text, capacities, text_lines
 from subgraft.interfaces.cli import main
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -162,6 +163,8 @@ def test_what_no_file_can_be_called_is_refused_as_such(marian: Path, name: str) 
         lambda: subgraft.run(name),
         lambda: features_in(name),
         lambda: capacities(vocabulary, {"de": Path(name)}),
+        lambda: measure_text(marian, [Path(name)]),
+        lambda: subgraft.fit(marian, labels=True, pairs=Path(name), out=out),
         lambda: subgraft.train_generator(marian, languages=languages, text=name, out=out),
         lambda: subgraft.train_generator(marian, languages=languages, text=text, out=name),
     ):

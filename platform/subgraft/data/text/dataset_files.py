@@ -11,7 +11,7 @@ from typing import Any
 
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
-from subgraft.base.files import require_file
+from subgraft.base.files import require_file, require_path
 from subgraft.data.text import reading
 from subgraft.data.text.hub_datasets import HubDataset, chosen_split
 
@@ -21,9 +21,13 @@ _STATE, _DESCRIPTION, _SPLITS = "state.json", "dataset_info.json", "dataset_dict
 
 
 def is_dataset(path: Path) -> bool:
-    """Whether a path is a data set of the hub (hf://datasets/OWNER/NAME), or a folder that `save_to_disk` wrote."""
+    """Whether a path is a data set of the hub (hf://datasets/OWNER/NAME), or a folder that `save_to_disk` wrote.
+
+    Raises UserError for what no file can be called.
+    """
     if HubDataset.named_by(path):
         return True
+    require_path(path)
     return (path / _SPLITS).is_file() or ((path / _STATE).is_file() and (path / _DESCRIPTION).is_file())
 
 
