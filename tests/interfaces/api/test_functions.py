@@ -136,6 +136,8 @@ def test_names_of_files_are_not_text(marian: Path, tmp_path: Path, monkeypatch: 
     ]
     for text_list in alike:
         assert "looks like the name of a file" in (message := refused(text_list)) and "Path(" in message
+    assert "names a data set" in refused(["hf://datasets/owner/name"])
+    assert "expected lines or files, found {'text': 'dank'}" in refused([{"text": "dank"}])  # type: ignore[list-item]
     (tmp_path / "dank").write_text("dank\n")
     text = ["www.example.de", "und/oder", "dank", *german(300), "amazon.de", "https://example.de/a.txt"]
     assert subgraft.learn_vocabulary(iter(text), size=100, byte_fallback=False).encode("exam") == (

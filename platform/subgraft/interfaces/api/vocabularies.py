@@ -284,8 +284,7 @@ def text_lines(text: Text, field: str = "text") -> Iterator[str]:
                 blank = blank and not line.strip()
                 yield line
             continue
-        if _names_file(part):
-            raise _file_name_error(part, "names a file")
+        _require_line(part)
         if lines or not _NAME.fullmatch(part):
             lines = True
             yield from names
@@ -310,6 +309,15 @@ def _column(text: Iterable[str | Path], field: str) -> Iterable[str | Path]:
     return chain.from_iterable(value.split("\n") for value in table[field] if isinstance(value, str))
 
 
+def _require_line(part: object) -> None:
+    if not isinstance(part, str):
+        raise ArgumentError(f"expected lines or files, found {shown(part)}", where="text")
+    if part.startswith("hf://"):
+        raise _file_name_error(part, "names a data set")
+    if _names_file(part):
+        raise _file_name_error(part, "names a file")
+
+
 def _names_file(line: str) -> bool:
     """Whether there is such a file; words without an ending or a folder are text, and are not looked for."""
     if len(line) > _MAX_NAME_LENGTH or not _WITH_ENDING.search(line):
@@ -319,7 +327,7 @@ def _names_file(line: str) -> bool:
 
 def _file_name_error(line: str, reason: str) -> UserError:
     shown = line if len(line) <= _MAX_SHOWN else f"{line[:_MAX_SHOWN]}…"
-    hint = f"Give Path({shown!r}) for the lines of a file."
+    hint = f"Give Path({shown!r}) for its lines."
     return UserError(f"expected lines of text, but {shown!r} {reason}", where="text", hint=hint)
 
 
