@@ -60,6 +60,9 @@ class LlamaCpp:
             self._server = xllamacpp.Server(settings)
         except (RuntimeError, ValueError) as error:
             raise UserError(f"llama.cpp cannot load it: {error}", where=str(file)) from error
+        # A server that is dropped before its loop has begun never ends, and the process waits for it: its constructor
+        # does not wait for the loop, which ids of texts do not need (server.cpp of xllamacpp 2026.10).
+        self._complete([0], 1)
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
         """Ids of a text, in which special tokens may be spelled out.
