@@ -49,6 +49,7 @@ NOT_RUN = {
     "subgraft fit models/": "the reader's own models; the first fit of each page is run",
     "subgraft predict": "a classifier: `subgraft example`'s page has one, which tests/interfaces trains",
     "subgraft evaluate --model MODEL --labels": "a classifier",
+    "subgraft evaluate --model ../classifier": "a classifier and the network",
     "subgraft serve": "until it is stopped; tests/interfaces/serving",
     "curl": "a server",
     "subgraft tracking": "until it is stopped",
