@@ -121,7 +121,7 @@ def finetune(
         out: The directory to write; absent or empty.
         text: The text of a language model, in place of pairs: a path or several, of files or folders (lines, JSON
             lines, CSV, TSV, Parquet), or a table.
-        field: The column of the text in tables, JSON lines and Parquet; of pairs in a table its columns, as in
+        field: The column of the text in JSON lines and tables; of pairs in a table its columns, as in
             {"source": "english", "target": "german"}.
         languages: Of source and target, if the model's files do not name them.
         steps: Updates.

@@ -146,7 +146,7 @@ def fit(
         chat: In place of text, conversations for an instruct model, which learns the answers: a path or several, of
             files or folders of JSON lines or Parquet, a data set, or a table with a column messages or conversations.
         other: Other text, on which a language model must not become worse.
-        field: The column of the text in tables, JSON lines and Parquet; with `labels` columns by role, as in
+        field: The column of the text in JSON lines and tables; with `labels` columns by role, as in
             {"text": "review", "label": "stars"}, where they have not their usual names; of pairs in a table, as in
             {"source": "english", "target": "german"}.
         only_this_text: Whether a language model is for this text alone, so that its vocabulary may be replaced.

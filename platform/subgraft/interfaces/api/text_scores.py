@@ -74,8 +74,8 @@ def measure_text(
 
     Args:
         model: One in memory, a directory, a hub id, or models:/NAME@ALIAS.
-        text: Files or folders of lines, JSON lines or Parquet.
-        field: The column of the text in JSON lines and Parquet.
+        text: Files or folders of lines, JSON lines, CSV, TSV or Parquet.
+        field: The column of the text in JSON lines and tables.
         progress: Called with the lines done, their total, and a word for them.
 
     Raises:

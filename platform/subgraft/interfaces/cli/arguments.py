@@ -90,7 +90,7 @@ class Parser(argparse.ArgumentParser):
     def _unnamed_model(self, words: Sequence[str]) -> argparse.Action | None:
         """The option --model that a command requires, if a word after other options seems to be MODEL."""
         option = self._option_string_actions.get("--model")
-        if option is None or not option.required or any(word.partition("=")[0] == "--model" for word in words):
+        if option is None or not option.required or _names_model(words):
             return None
         alone = any(not (before.startswith("-") or word.startswith("-")) for before, word in pairwise(["", *words]))
         return option if alone else None
@@ -99,8 +99,8 @@ class Parser(argparse.ArgumentParser):
         """The words with MODEL in place of --model MODEL, or --model before a first MODEL, as this command has it."""
         positional = [each for each in self._actions if not each.option_strings]
         if "--model" in self._option_string_actions:
-            named = positional or any(word.partition("=")[0] == "--model" for word in words)
-            return words if named or not words or words[0].startswith("-") else ["--model", *words]
+            named = positional or _names_model(words) or not words or words[0].startswith("-")
+            return words if named else ["--model", *words]
         if not positional or positional[0].metavar != "MODEL":
             return words
         options = words[: words.index("--")] if "--" in words else words
@@ -137,6 +137,10 @@ class Parser(argparse.ArgumentParser):
             )
         name = "/".join(action.option_strings) or action.metavar or action.dest
         self.error_with_nearest(f"{name} is one of {', '.join(choices)}, found '{value}'", suggestion, "arguments")
+
+
+def _names_model(words: Sequence[str]) -> bool:
+    return any(word.partition("=")[0] == "--model" for word in words)
 
 
 class Options(Protocol):

@@ -72,7 +72,7 @@ def add_to(commands: Commands) -> None:
     other = "with --text or --chat: other text, on which the model must not become worse"
     fit.add_argument("--other", type=Path, nargs="+", default=[], metavar="FILE", help=other)
     field = (
-        "a column that has another name: with --text that of the text in JSON lines and Parquet (default: text); with "
+        "a column that has another name: with --text that of the text in JSON lines and tables (default: text); with "
         "--labels as in label=stars, with --pairs as in source=english, repeatable"
     )
     add_field(fit, field)

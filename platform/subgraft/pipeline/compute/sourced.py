@@ -253,7 +253,7 @@ def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -
 def _generate(bundle: Bundle, sourced: Sourced, stage: EvaluateStage, context: Context) -> _GeneratedTexts:
     settings, read = stage.evaluation, source_read(bundle)
     timed = sourced.first(settings.speed_sentences)
-    # SourcedTexts for a class have no references of their own, so a part of them suffices.
+    # Texts for a class have no references of their own, so a part of them suffices.
     prompts = timed if stage.objective.source == "class" else sourced
     longest = max(len(tokens) for tokens in bundle.decoder.encode_batch(list(sourced.texts)))
     write = Writer(bundle, settings, max_tokens=longest + 1)
