@@ -92,7 +92,7 @@ def documents(folder: Path, split: str) -> Iterator[tuple[str, Sequence[str]]]:
     files = [path for ending in ("jsonl", "jsonl.gz") if (path := folder / f"{split}.{ending}").is_file()]
     if not files:
         raise UserError(f"no {split}.jsonl or {split}.jsonl.gz here", where=str(folder))
-    for number, line in enumerate(reading.lines(files[0]), 1):
+    for number, line in enumerate(reading.json_lines(files[0]), 1):
         record = json.loads(line)
         if not isinstance(record, dict) or not {"document", LANGUAGE} <= record.keys():
             raise UserError(f"expected the fields document and {LANGUAGE}", where=f"{files[0]}:{number}")

@@ -161,7 +161,7 @@ MISTAKES = [
     (f"{LEARN} --text absent.txt", ["absent.txt: no such file"]),
     (f"{LEARN} --text broken.txt", ["broken.txt:3: not UTF-8", "0xdf", "Convert"]),
     (f"{LEARN} --text broken.txt --kind wordpiece", ["broken.txt:3: not UTF-8"]),
-    (f"{LEARN} --text pairs", ["pairs", "this is a folder"]),
+    (f"{LEARN} --text pairs", ["pairs", "the folder has no file of text"]),
     (f"{LEARN} --like ./absent", ["./absent: no such model directory"]),
     (f"{LEARN} --out vocabulary", ["vocabulary: exists and is not an empty directory", "another directory"]),
     (f"{LEARN} --out text.txt", ["text.txt: exists"]),
