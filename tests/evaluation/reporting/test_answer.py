@@ -221,3 +221,17 @@ def test_where_none_is_better_a_system_that_saves_tokens_is_explained(report_dat
     answer = of_three(report_data, WORSE, WORSE, untied=uncertain)
     assert answer.system == "old" and answer.candidate == "replaced"
     assert of_three(report_data, WORSE, WORSE, untied=BETTER).system == "untied"
+
+
+def test_a_better_system_does_not_hide_what_one_with_fewer_tokens_costs(report_data: ReportData) -> None:
+    """A gain too small to notice wins by the rule; a reader may prefer a third fewer tokens."""
+    level = Comparison(0.002, Interval(-0.006, 0.011), 0.57, 3, 9)
+    answer = of_three(report_data, level, WORSE, untied=Comparison(-0.004, Interval(-0.005, -0.003), 0.001, 3, 9))
+    assert answer.system == "untied"
+    assert answer.remarks[0].startswith("If fewer tokens matter more, take replaced: a test line takes ")
+    assert answer.remarks[0].endswith(
+        " fewer tokens (18.0 in place of 27.4), at +0.200 [0.100, 0.300] bits per character."
+    )
+    answer = of_three(report_data, level, level, untied=BETTER)
+    assert answer.remarks[0].endswith("+0.002 [−0.006, 0.011] bits per character, a difference that is not certain.")
+    assert not any("fewer tokens" in remark for remark in of_three(report_data, WORSE, BETTER, 0.5, BETTER).remarks)

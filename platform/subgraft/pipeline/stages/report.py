@@ -110,7 +110,7 @@ class ReportStage(Stage):
     """
 
     stage_name: ClassVar[str] = "report"
-    revision: ClassVar[int] = 6
+    revision: ClassVar[int] = 7
 
     name: str
     languages: Languages
