@@ -94,7 +94,7 @@ class CapacityStage(Stage):
     """
 
     stage_name: ClassVar[str] = "capacity"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
 
     digest: str | None = None
     place: Path | None = Field(default=None, exclude=True)

@@ -34,7 +34,7 @@ class EvaluateStage(Stage):
     """
 
     stage_name: ClassVar[str] = "evaluate"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
     accelerated: ClassVar[bool] = True
 
     languages: Languages

@@ -95,7 +95,7 @@ class GapStage(Stage):
     """The subword gap of two vocabularies; `words` of the most over-segmented words are shown."""
 
     stage_name: ClassVar[str] = "gap"
-    revision: ClassVar[int] = 3
+    revision: ClassVar[int] = 4
 
     words: int = 20
 

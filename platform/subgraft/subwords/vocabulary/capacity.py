@@ -38,7 +38,7 @@ class Capacity:
         sentences, characters, tokens: Their counts.
         words: Count of words, separated by white space.
         unknown: Unknown tokens. Each stands for characters that are not counted, which raises ALP.
-        byte_tokens: Tokens of byte fallback.
+        byte_tokens: Tokens that spell one byte of a character without a subword.
         pieces: Distinct pieces.
         alp: ALP of this text, by its own unigram distribution.
     """

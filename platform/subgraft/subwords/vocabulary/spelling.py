@@ -144,8 +144,12 @@ def words_beyond_limit(tokenizer: Tokenizer, lines: Iterable[str]) -> str:
 
 
 def byte_tokens(tokenizer: Tokenizer) -> frozenset[int]:
-    """Ids of byte fallback. A byte-level vocabulary has none: its bytes are ordinary characters."""
-    return frozenset() if tokenizer.mark is Mark.BYTELEVEL else frozenset(tokenizer.byte_ids.values())
+    """Ids that spell one byte of a character without a subword.
+
+    In a byte-level vocabulary an ASCII byte is a character, so that those of other characters count alone.
+    """
+    lowest = 0x80 if tokenizer.mark is Mark.BYTELEVEL else 0
+    return frozenset(token for byte, token in tokenizer.byte_ids.items() if byte >= lowest)
 
 
 def chunks(lines: Iterable[str]) -> Iterator[list[str]]:
