@@ -77,6 +77,16 @@ def test_advice_begins_with_its_verdict() -> None:
     assert "unknown to the old one" in verdict(unknown, True)
 
 
+def test_a_text_that_a_language_model_writes_byte_by_byte_is_worth_a_try() -> None:
+    preview = preview_vocabularies(KINDS["byte-level"](), ["привет мир", "мир дом привет", "дом мир"] * 200)
+    assert preview.old.spelling.byte_share > 0.5
+    assert re.match(
+        r"Verdict: try \d+ subwords more with `subgraft fit`, .*partly byte by byte \(\d+% of the tokens\), and an "
+        r"extension would save \d+% of this text's tokens\.$",
+        verdict(preview, True),
+    )
+
+
 def test_too_little_text_is_refused() -> None:
     with pytest.raises(UserError, match="too few to advise on"):
         preview_vocabularies(toys.german_tokenizer(), ["dank"] * 5)

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
+# From this share of single bytes on, a language model hardly knows the text's script, and an extension loses least
+# (docs/measurements/pretrained-language-model.md).
+WORTH_TRYING = 0.1
+
 _WAYS = ("as it is", "trimmed", "extended", "replaced")
 
 
@@ -76,6 +80,13 @@ def verdict(preview: VocabularyPreview, continues: bool) -> str:
         return f"Verdict: replace the vocabulary: {what}, and {gain}."
     assert extended is not None
     if continues and preview.old.spelling.unknown_share < WORTH_SPELLING:
+        of_bytes = preview.old.spelling.byte_share
+        if of_bytes >= WORTH_TRYING:
+            return (
+                f"Verdict: try {extended.changed:,} subwords more with `subgraft fit`, which measures the loss: the "
+                f"model writes this text partly byte by byte ({of_bytes:.0%} of the tokens), and an extension "
+                f"{_saved(extended, preview)}."
+            )
         return (
             "Verdict: stay with the vocabulary, unless fewer tokens are worth a small loss: "
             f"{extended.changed:,} subwords more {_saved(extended, preview)}; `subgraft fit` measures the loss."
