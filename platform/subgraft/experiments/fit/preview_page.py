@@ -59,13 +59,15 @@ def render(preview: VocabularyPreview, cost: SentenceCost | None, continues: boo
 def verdict(preview: VocabularyPreview, continues: bool) -> str:
     """Whether another vocabulary is worth a training, in a sentence; those that lose text do not count.
 
-    Of extensions the largest, but of a language model the smallest that is worthwhile: few frequent subwords cost it
-    least (docs/measurements/pretrained-language-model.md).
+    Of extensions the largest, but of a language model that knows the text's script the smallest that is worthwhile: few
+    frequent subwords cost it least (docs/measurements/pretrained-language-model.md).
     """
     usable = [option for option in preview.options if option.lost.share <= MAX_LOST_LINES]
     by_tokens = sorted(filter(partial(_is_worthwhile, preview), usable), key=preview.tokens_ratio)
     ways = {way: [option for option in by_tokens if option.way == way] for way in ("extended", "replaced")}
-    extended = next(iter(reversed(ways["extended"]) if continues else ways["extended"]), None)
+    of_bytes = preview.old.spelling.byte_share
+    few = continues and of_bytes < WORTH_TRYING
+    extended = next(iter(reversed(ways["extended"]) if few else ways["extended"]), None)
     replaced = next(iter(ways["replaced"]), None)
     if extended is None and replaced is None:
         return f"Verdict: stay with the vocabulary, as no other would save {WORTH_SAVING:.0%} of this text's tokens."
@@ -80,8 +82,7 @@ def verdict(preview: VocabularyPreview, continues: bool) -> str:
         return f"Verdict: replace the vocabulary: {what}, and {gain}."
     assert extended is not None
     if continues and preview.old.spelling.unknown_share < WORTH_SPELLING:
-        of_bytes = preview.old.spelling.byte_share
-        if of_bytes >= WORTH_TRYING:
+        if not few:
             return (
                 f"Verdict: try {extended.changed:,} subwords more with `subgraft fit`, which measures the loss: the "
                 f"model writes this text partly byte by byte ({of_bytes:.0%} of the tokens), and an extension "
