@@ -46,7 +46,7 @@ class PinnedFile(Protocol):
     def sha256(self) -> str: ...
 
 
-class Pace:
+class RequestLimits:
     """The limits of one request; its clock starts when it is created.
 
     Args:
@@ -96,12 +96,12 @@ class Pace:
             self._interval_start, self._interval_received = time.monotonic(), 0
 
 
-class _PacedHandler(HTTPHandler, HTTPSHandler):
-    """Replaces both of urllib's handlers by connections whose responses are read within the limits of a pace."""
+class _LimitedHandler(HTTPHandler, HTTPSHandler):
+    """Replaces both of urllib's handlers by connections whose responses are read within the limits of their request."""
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, limits: RequestLimits) -> None:
         super().__init__()
-        self._pace = pace
+        self._limits = limits
 
     def http_open(self, request: Request) -> HTTPResponse:
         return self.do_open(partial(self._connect, HTTPConnection), request)
@@ -111,33 +111,33 @@ class _PacedHandler(HTTPHandler, HTTPSHandler):
 
     def _connect(self, kind: type[HTTPConnection], *args: Any, **kwargs: Any) -> HTTPConnection:
         connection = kind(*args, **kwargs)
-        connection.response_class = partial(_Response, self._pace)  # type: ignore[assignment]
+        connection.response_class = partial(_Response, self._limits)  # type: ignore[assignment]
         return connection
 
 
 class _Response(HTTPResponse):
     """A response that is read from the socket within the time limits, including its status line and headers."""
 
-    def __init__(self, pace: Pace, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, limits: RequestLimits, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
         super().__init__(sock, *args, **kwargs)
-        self.fp = io.BufferedReader(_Paced(self.fp.detach(), sock, pace))
+        self.fp = io.BufferedReader(_LimitedReader(self.fp.detach(), sock, limits))
 
 
-class _Paced(io.RawIOBase):
-    def __init__(self, raw: io.RawIOBase, sock: socket.socket, pace: Pace) -> None:
-        self._raw, self._sock, self._pace = raw, sock, pace
+class _LimitedReader(io.RawIOBase):
+    def __init__(self, raw: io.RawIOBase, sock: socket.socket, limits: RequestLimits) -> None:
+        self._raw, self._sock, self._limits = raw, sock, limits
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        self._sock.settimeout(self._pace.next_wait())
+        self._sock.settimeout(self._limits.next_wait())
         try:
             count: int | None = self._raw.readinto(buffer)
         except TimeoutError:
-            self._pace.next_wait()  # raises if another limit than that on silence was exceeded
+            self._limits.next_wait()  # raises if another limit than that on silence was exceeded
             raise
-        self._pace.received(count or 0)
+        self._limits.received(count or 0)
         return count
 
     def close(self) -> None:
@@ -186,7 +186,7 @@ def fetch(
         if not _is_complete(target, file.sha256):
             target.unlink(missing_ok=True)
             limits = seconds or DOWNLOAD_SECONDS.value, timeout, DOWNLOAD_SPEED.value, max_bytes or DOWNLOAD_BYTES.value
-            _download(file, target, partial(Pace, *limits), progress or (lambda done, total: None))
+            _download(file, target, partial(RequestLimits, *limits), progress or (lambda done, total: None))
     return target
 
 
@@ -219,16 +219,16 @@ class _WebOnly(HTTPRedirectHandler):
         return super().redirect_request(*args)
 
 
-def _download(file: PinnedFile, target: Path, start_pace: Callable[[], Pace], progress: Progress) -> None:
-    """Download a file; raises as `fetch` does. `start_pace` starts the clock of a request."""
+def _download(file: PinnedFile, target: Path, start_limits: Callable[[], RequestLimits], progress: Progress) -> None:
+    """Download a file; raises as `fetch` does. `start_limits` starts the clock of a request."""
     part = target.with_name(f"{target.name}.part")
     resumed = part.is_file() and part.stat().st_size > 0
     with _network(file.url):
-        _receive(file.url, part, start_pace(), progress)
+        _receive(file.url, part, start_limits(), progress)
         if resumed and file_digest(part) != file.sha256:
             # The partial download may be of another version of the file, so download all of it again.
             part.unlink()
-            _receive(file.url, part, start_pace(), progress)
+            _receive(file.url, part, start_limits(), progress)
     actual = file_digest(part)
     if actual != file.sha256:
         part.unlink()
@@ -237,21 +237,21 @@ def _download(file: PinnedFile, target: Path, start_pace: Callable[[], Pace], pr
     part.replace(target)
 
 
-def _receive(url: str, part: Path, pace: Pace, progress: Progress) -> None:
+def _receive(url: str, part: Path, limits: RequestLimits, progress: Progress) -> None:
     start = part.stat().st_size if part.is_file() else 0
-    response = _request(url, start, pace)
+    response = _request(url, start, limits)
     if response is None:
         return
     with response:
-        pace.begin_body()
+        limits.begin_body()
         done = start if _resumes(response, start) else 0
         announced = response.headers.get("Content-Length")
         total = done + int(announced) if announced and announced.isdecimal() else None
-        _require_small(total or 0, url, part, pace)
+        _require_small(total or 0, url, part, limits)
         with part.open("ab" if done else "wb") as out:
             while block := response.read1(_BLOCK):
                 done += len(block)
-                _require_small(done, url, part, pace)
+                _require_small(done, url, part, limits)
                 out.write(block)
                 progress(done, total)
             out.flush()
@@ -260,12 +260,12 @@ def _receive(url: str, part: Path, pace: Pace, progress: Progress) -> None:
         raise OSError(f"the connection closed after {done:,} of {total:,} bytes")
 
 
-def _request(url: str, start: int, pace: Pace) -> HTTPResponse | None:
+def _request(url: str, start: int, limits: RequestLimits) -> HTTPResponse | None:
     """The response from byte `start` on; None if there are no more bytes."""
     headers = {"User-Agent": "subgraft", **({"Range": f"bytes={start}-"} if start else {})}
     try:
-        opener = build_opener(_WebOnly, _PacedHandler(pace))
-        return cast(HTTPResponse, opener.open(Request(url, headers=headers), timeout=pace.timeout))
+        opener = build_opener(_WebOnly, _LimitedHandler(limits))
+        return cast(HTTPResponse, opener.open(Request(url, headers=headers), timeout=limits.timeout))
     except HTTPError as error:
         if error.code == 416 and start:
             return None
@@ -277,10 +277,10 @@ def _resumes(response: HTTPResponse, start: int) -> bool:
     return response.status == 206 and span is not None and int(span[1]) == start
 
 
-def _require_small(size: int, url: str, part: Path, pace: Pace) -> None:
-    if size > pace.max_bytes:
+def _require_small(size: int, url: str, part: Path, limits: RequestLimits) -> None:
+    if size > limits.max_bytes:
         part.unlink(missing_ok=True)
-        what = f"more than the {pace.max_bytes:,} bytes a download may have"
+        what = f"more than the {limits.max_bytes:,} bytes a download may have"
         raise UserError(what, where=url, hint=f"{DOWNLOAD_BYTES.variable} sets another limit.")
 
 
