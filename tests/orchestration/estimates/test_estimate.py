@@ -70,7 +70,7 @@ def test_nothing_is_invented(before_and_after: tuple[Path, dict[str, Estimate], 
     _, before, _, _ = before_and_after
     assert before["pretrain on everyday"].workload.updates is None
     assert before["generator patt"].workload.updates == 3
-    assert all(each.pace is None and each.device_hours is None for each in before.values())
+    assert all(each.update_time is None and each.device_hours is None for each in before.values())
 
 
 def test_updates_and_hours_once_something_like_it_was_made(
@@ -85,23 +85,25 @@ def test_updates_and_hours_once_something_like_it_was_made(
     assert "finetune mean seed 1" not in after
     assert other.workload.updates == done.summary["steps"]
     seconds = done.summary["training_seconds"]
-    assert other.pace is not None and other.pace.source == "measured on 1 like it"
+    assert other.update_time is not None and other.update_time.source == "measured on 1 like it"
     assert other.device_hours == pytest.approx(seconds / 3600)
     # Nothing was made on a GPU.
-    assert _estimated(place, Runtime(gpus_per_worker=1), "seeds=[1, 2]")["finetune mean seed 2"].pace is None
+    assert _estimated(place, Runtime(gpus_per_worker=1), "seeds=[1, 2]")["finetune mean seed 2"].update_time is None
     # Batches in tokens are counted in a sample of the text: here it is all of it.
     pretrained = store.find(pipeline.models.pretrained)
     again = _estimated(place, None, "upstream.seed=2")["pretrain on everyday"]
     assert pretrained is not None and again.workload.updates == pretrained.summary["steps"]
 
 
-def test_a_pace_is_of_the_precision_that_auto_chooses(
+def test_the_time_of_an_update_is_of_the_precision_that_auto_chooses(
     before_and_after: tuple[Path, dict[str, Estimate], Store, Pipeline],
 ) -> None:
     place, _, store, _ = before_and_after
 
     def known(precision: str) -> str | None:
-        pace = _estimated(place, None, "seeds=[7]", f"finetune.precision={precision}")["finetune mean seed 7"].pace
+        pace = _estimated(place, None, "seeds=[7]", f"finetune.precision={precision}")[
+            "finetune mean seed 7"
+        ].update_time
         return None if pace is None else pace.source
 
     assert (known("fp32"), known("bf16"), known("auto")) == ("measured on 1 like it", None, None)
@@ -137,9 +139,9 @@ def test_arithmetic_where_nothing_was_measured(
 ) -> None:
     place, _, _, _ = before_and_after
     estimated = _estimated(place, GPU)["generator patt"]
-    assert estimated.pace is not None
-    assert estimated.pace.seconds == pytest.approx(6 * estimated.parameters.total * 500 / (2 * 1e9))
-    assert estimated.device_hours == pytest.approx(3 * estimated.pace.seconds * 2 / 3600)
+    assert estimated.update_time is not None
+    assert estimated.update_time.seconds == pytest.approx(6 * estimated.parameters.total * 500 / (2 * 1e9))
+    assert estimated.device_hours == pytest.approx(3 * estimated.update_time.seconds * 2 / 3600)
     console = Terminal(width=200, record=True, file=(place / "printed").open("w"))
     console.print(table([estimated], GPU))
     line = console.export_text().splitlines()[1]
@@ -164,7 +166,7 @@ def test_trainings_that_need_the_same_are_one_row_and_all_have_a_total(
     assert f"device-hours: {hours:.2f} · cost: {3.0 * hours:.2f} USD" in total
 
 
-def test_a_stopped_step_has_its_own_measured_pace(
+def test_a_stopped_step_has_its_own_measured_time_of_an_update(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before_and_after: tuple[Path, dict[str, Estimate], Store, Pipeline]
 ) -> None:
     _, before, _, _ = before_and_after
@@ -179,8 +181,8 @@ def test_a_stopped_step_has_its_own_measured_pace(
     log.append(Metrics(2, {"train_loss": 1.0}))
     log.append(Metrics(2, {"dev_bleu": 1.0}))
     log.append(Metrics(4, {"train_loss": 1.0}))
-    estimated = estimate.pace(store, other.step, Runtime(), other.parameters, 500)
-    assert estimated == estimate.Pace(8 / 3, "measured before it was stopped")
+    estimated = estimate.update_time_of(store, other.step, Runtime(), other.parameters, 500)
+    assert estimated == estimate.UpdateTime(8 / 3, "measured before it was stopped")
 
 
 def test_new_rows_are_an_upper_bound_until_vocabularies_are_known(

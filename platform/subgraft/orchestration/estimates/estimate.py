@@ -29,34 +29,36 @@ SHAPE = ("batch_size", "batch_unit", "micro_batch_size", "max_length")
 MAX_SIZE_DIFFERENCE = 0.25
 
 
-class Pace(NamedTuple):
+class UpdateTime(NamedTuple):
     """Seconds per update, and the source of that figure."""
 
     seconds: float
     source: str
 
 
-def pace(
+def update_time_of(
     store: Store, step: Step[TrainedStage], runtime: Runtime, parameters: Parameters, tokens: int | None
-) -> Pace | None:
-    """The pace of a training: measured, or else computed from `runtime.device_flops`; None if neither is possible."""
-    measured = _pace_from_events(store, step)
+) -> UpdateTime | None:
+    """The time of an update: measured, or computed from `runtime.device_flops`; None if neither is possible."""
+    measured = _update_time_from_events(store, step)
     if measured is not None:
-        return Pace(measured, "measured before it was stopped")
+        return UpdateTime(measured, "measured before it was stopped")
     records = list(store.records(step.stage.stage_name))
     precision = _expected_precision(step, records)
     same_precision = [
         record for record in records if precision is not None and _effective_precision(record) == precision
     ]
-    seconds = [pace for record in same_precision for pace in _paces_of_similar(record, step, runtime, parameters)]
+    seconds = [
+        each for record in same_precision for each in _update_times_of_similar(record, step, runtime, parameters)
+    ]
     if seconds:
         precision_note = f", in {precision}" if step.stage.training.precision == "auto" else ""
-        return Pace(statistics.median(seconds), f"measured on {len(seconds)} like it{precision_note}")
+        return UpdateTime(statistics.median(seconds), f"measured on {len(seconds)} like it{precision_note}")
     if runtime.device_flops is None or tokens is None:
         return None
     # 2 operations forward and 4 backward for each parameter and token (Kaplan et al. 2020, section 2.1); each parameter
     # processes the tokens of one side. A generator of a frozen model needs as many: two passes forward, one backward.
-    return Pace(6 * parameters.total * tokens / (runtime.device_flops * runtime.workers), "runtime.device_flops")
+    return UpdateTime(6 * parameters.total * tokens / (runtime.device_flops * runtime.workers), "runtime.device_flops")
 
 
 def _expected_precision(step: Step[TrainedStage], records: Sequence[Record]) -> str | None:
@@ -87,7 +89,7 @@ def _selected_precisions(summary: Mapping[str, Any]) -> Iterator[str]:
             yield from (inner["chosen"],) if name == "precision" else _selected_precisions(inner)
 
 
-def _pace_from_events(store: Store, step: Step) -> float | None:
+def _update_time_from_events(store: Store, step: Step) -> float | None:
     """Seconds per update in the last attempt with two or more updates, including evaluations between them."""
     attempts: list[list[Metrics]] = [[]]
     for event in EventTail(store.work(step) / EVENTS).read():
@@ -101,7 +103,7 @@ def _pace_from_events(store: Store, step: Step) -> float | None:
     return None
 
 
-def _paces_of_similar(
+def _update_times_of_similar(
     record: Record, step: Step[TrainedStage], runtime: Runtime, parameters: Parameters
 ) -> Iterator[float]:
     """Seconds per update of a finished step, if it has the same shape and ran on the same kind of device."""
@@ -148,16 +150,16 @@ class Estimate:
     parameters: Parameters
     memory: Mapping[ZeroStage, int]
     workload: Workload
-    pace: Pace | None
+    update_time: UpdateTime | None
     devices: float
     exact: bool = True
 
     @property
     def device_hours(self) -> float | None:
         """None if the number of updates or their duration is unknown."""
-        if self.workload.updates is None or self.pace is None:
+        if self.workload.updates is None or self.update_time is None:
             return None
-        return self.workload.updates * self.pace.seconds * self.devices / 3600
+        return self.workload.updates * self.update_time.seconds * self.devices / 3600
 
 
 def estimates(store: Store, plan: Plan, runtime: Runtime) -> list[Estimate]:
@@ -167,8 +169,8 @@ def estimates(store: Store, plan: Plan, runtime: Runtime) -> list[Estimate]:
         (parameters, exact), work = training_parameters(store, step), workload(store, step)
         activations = _activations(store, step, runtime, work)
         memory = {stage: activations + _states(parameters, stage, runtime) for stage in get_args(ZeroStage)}
-        speed = pace(store, step, runtime, parameters, work.tokens)
-        estimated.append(Estimate(step, parameters, memory, work, speed, devices, exact))
+        update_time = update_time_of(store, step, runtime, parameters, work.tokens)
+        estimated.append(Estimate(step, parameters, memory, work, update_time, devices, exact))
     return estimated
 
 
@@ -234,7 +236,9 @@ def _cells(estimate: Estimate, runtime: Runtime) -> tuple[str, ...]:
         ("" if estimate.exact else "at most ") + _number(estimate.parameters.trained),
         " ".join(f"{size / 2**30:.2f}{open_ended}" for size in memory),
         UNKNOWN if estimate.workload.updates is None else f"{estimate.workload.updates:,}",
-        UNKNOWN if estimate.pace is None else f"{estimate.pace.seconds:.3g} s, {estimate.pace.source}",
+        UNKNOWN
+        if estimate.update_time is None
+        else f"{estimate.update_time.seconds:.3g} s, {estimate.update_time.source}",
     )
 
 
