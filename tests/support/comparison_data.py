@@ -16,7 +16,7 @@ from subgraft.evaluation.reporting.records import (
     CorpusFacts,
     Cost,
     CurvePoint,
-    Provenance,
+    ProvenanceFacts,
     ReportData,
     SegmentationExample,
     SelectedScore,
@@ -95,7 +95,7 @@ def make_report_data(sentences: int = 240) -> ReportData:
         baseline="pretrain-finetune",
         systems=systems,
         stages=_stages(),
-        provenance=Provenance(
+        provenance=ProvenanceFacts(
             settings={"name": "quickstart", "preset": "small", "finetune.batch_size": "4000", "note": "<b>|`x`"},
             versions={"subgraft": "0.1.0", "torch": "2.13.0"},
             git_commit="dcc26dc",

@@ -246,7 +246,7 @@ class StageSeconds:
 
 
 @dataclass(frozen=True)
-class Provenance:
+class ProvenanceFacts:
     """The data needed to repeat an experiment. `settings` are flat ("finetune.batch_size": "4000")."""
 
     settings: Mapping[str, str]
@@ -294,7 +294,7 @@ class ReportData:
     baseline: str | None
     systems: tuple[SystemResult, ...]
     stages: tuple[StageSeconds, ...]
-    provenance: Provenance
+    provenance: ProvenanceFacts
     commands: tuple[Command, ...] = ()
     speed_batch_size: int = 32
     bootstrap_samples: int = 1000

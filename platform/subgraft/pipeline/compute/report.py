@@ -135,7 +135,7 @@ def collect(stage: ReportStage, inputs: Inputs) -> ReportData:
         baseline=stage.baseline,
         systems=systems,
         stages=tuple(records.StageSeconds(record["stage"], record["seconds"]) for record in by_path.values()),
-        provenance=records.Provenance(
+        provenance=records.ProvenanceFacts(
             {key: str(value) for key, value in sorted(_flatten(stage.settings).items())},
             provenance["versions"],
             provenance["git_commit"],
