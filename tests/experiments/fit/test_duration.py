@@ -13,7 +13,7 @@ from subgraft.experiments.fit.duration import (
     START_SECONDS,
     STEP_SECONDS,
     Costs,
-    Duration,
+    ExpectedTime,
     expected,
     measure_costs,
 )
@@ -26,23 +26,23 @@ FREE = Costs(checkpoint=0.0, preparation=0.0, update=0.0, dev=0.0, test=0.0, dev
 
 
 def test_on_an_idle_machine_no_slowdown_is_reported() -> None:
-    assert Duration(0.2 * HOUR).describe(6, 2, quick=False) == [
+    assert ExpectedTime(0.2 * HOUR).describe(6, 2, quick=False) == [
         "6 trainings with dev scores, and then translations of the test set: about 12 min 00 s"
     ]
 
 
 def test_a_busy_machine_is_reported_with_what_an_idle_one_takes_and_a_smaller_budget() -> None:
-    first, busy, less = Duration(0.9 * HOUR, slowdown=3.0).describe(6, 2, quick=False)
+    first, busy, less = ExpectedTime(0.9 * HOUR, slowdown=3.0).describe(6, 2, quick=False)
     assert "54 min 00 s" in first
     assert "the machine is busy (load " in busy and "on 2 cores" in busy and "3.0 times slower" in busy
     assert busy.endswith("about 18 min 00 s")
     assert "a quick fit" in less and less.endswith("about 9 min 00 s"), "one of three seeds, half the updates"
-    *_, less = Duration(0.9 * HOUR, slowdown=3.0).describe(2, 2, quick=True)
+    *_, less = ExpectedTime(0.9 * HOUR, slowdown=3.0).describe(2, 2, quick=True)
     assert "finetune.max_steps" in less and "quick" not in less
 
 
 def test_a_long_fit_offers_a_smaller_budget_too() -> None:
-    assert len(Duration(2 * HOUR).describe(6, 2, quick=False)) == 2
+    assert len(ExpectedTime(2 * HOUR).describe(6, 2, quick=False)) == 2
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from subgraft.orchestration.execution.progress import (
     RichDisplay,
     describe_progress,
     display_for,
-    duration,
+    rounded_duration,
 )
 from subgraft.orchestration.store.events import Noted, Progress, Warned
 from subgraft.orchestration.store.step import Step
@@ -30,7 +30,7 @@ STEP = Step(ToyKind("corpus", 1, nothing).of(ToyStage()), "corpus [everyday]")
 
 
 def test_durations() -> None:
-    assert [duration(seconds) for seconds in (0.4, 59.4, 59.6, 185, 7805)] == [
+    assert [rounded_duration(seconds) for seconds in (0.4, 59.4, 59.6, 185, 7805)] == [
         "0 s",
         "59 s",
         "1 min 0 s",

@@ -46,8 +46,8 @@ _SEGMENTS, LARGE = 2000, 50_000_000
 _SCORED, _SCORED_LARGE, _UPDATES, _UPDATES_LARGE = 16, 4, 12, 3
 
 
-class Duration(NamedTuple):
-    """The expected duration.
+class ExpectedTime(NamedTuple):
+    """The time that a fit is expected to take.
 
     Attributes:
         seconds: From the plan to the result.
@@ -125,7 +125,7 @@ class Costs(NamedTuple):
 
 def expected(
     plan: Plan, costs: Costs, store: Store, runtime: Runtime, cores: int, *, finetuned: float = 1.0
-) -> Duration:
+) -> ExpectedTime:
     """The duration of a plan, scheduled as a run does it: each step as soon as its inputs and cores are there.
 
     finetuned: The share of the updates of its finetunings.
@@ -155,7 +155,7 @@ def expected(
         free, done = free + released, done | {finished.fingerprint}
         idle += _loads_model(finished.stage)
     factor = costs.contention
-    return Duration((RUN_SECONDS + now) * factor, factor) if plan.to_run else Duration(0.0)
+    return ExpectedTime((RUN_SECONDS + now) * factor, factor) if plan.to_run else ExpectedTime(0.0)
 
 
 def _loads_model(stage: Stage) -> bool:

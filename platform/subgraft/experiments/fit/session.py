@@ -23,7 +23,7 @@ from subgraft.evaluation.reporting.model_use import use_of
 from subgraft.experiments.fit.base_model import BaseModelFacts
 from subgraft.experiments.fit.choices import BYTES_PER_WEIGHT, MAX_WEIGHTS, VOCADT, Choice, choose
 from subgraft.experiments.fit.configuration import OLD, OWN, Configuration, Machine, task_of
-from subgraft.experiments.fit.duration import Costs, Duration, expected, measure_costs
+from subgraft.experiments.fit.duration import Costs, ExpectedTime, expected, measure_costs
 from subgraft.experiments.fit.folder import MODEL, REPORT, Folder
 from subgraft.experiments.fit.outcome import Outcome
 from subgraft.experiments.fit.priors import recommendation
@@ -170,7 +170,7 @@ class FitSession(ABC):
             f"{choice.batch_size:,} characters, under {len(choice.seeds)} seed{'s' * (len(choice.seeds) > 1)}."
         )
 
-    def _expected(self, session: Session, planned: Plan, *, finetuned: float = 1.0) -> Duration | None:
+    def _expected(self, session: Session, planned: Plan, *, finetuned: float = 1.0) -> ExpectedTime | None:
         """The time that a plan takes on this machine, with a share of its finetunings' updates; None if not known."""
         runtime, cores = session.experiment.runtime, machine().cores
         if self._costs is None:
@@ -182,13 +182,15 @@ class FitSession(ABC):
         planned = session.plan()
         _require_loadable(planned)
         trainings = len(made_by(TrainedStage, planned.to_run))
-        duration = self._expected(session, planned) if trainings else None
+        expected_time = self._expected(session, planned) if trainings else None
         completed = len(planned.entries) - len(planned.to_run)
         self._say(f"{len(planned.entries)} steps, {completed} of them done" if planned.to_run else "all of it is done")
         if trainings:
             unknown = [f"{trainings} trainings for a time that is not known, and then {self.outputs} of the test set"]
             quick, cores = self._request.quick, machine().cores
-            lines = duration.describe(trainings, cores, quick=quick, then=self.outputs) if duration else unknown
+            lines = (
+                expected_time.describe(trainings, cores, quick=quick, then=self.outputs) if expected_time else unknown
+            )
             for line in lines:
                 self._say(line)
         return planned

@@ -10,7 +10,7 @@ from typing import Any
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.space import planned_trials, template, trial_steps, trial_system
 from subgraft.experiments.search.trial_results import Ledger, State, TrialResult, Value, ended
-from subgraft.orchestration.execution.progress import duration
+from subgraft.orchestration.execution.progress import rounded_duration
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.tracker import Tracker
@@ -82,7 +82,7 @@ class Recorder:
         self._note(trial)
         self._close(trial)
         outcome = in_words(objectives) or said.partition("\n")[0]
-        self._say(f"{f'[{state}]':10} {trial.name}: {outcome} ({duration(seconds)}{self._time_left()})")
+        self._say(f"{f'[{state}]':10} {trial.name}: {outcome} ({rounded_duration(seconds)}{self._time_left()})")
 
     def leave(self) -> None:
         """Close the MLflow runs of interrupted trials. The ledger records no end of them, so they are repeated."""
@@ -120,7 +120,7 @@ class Recorder:
         """The time left at this invocation's pace, as the end of a line."""
         left = self._planned - len(ended(tuple(self.trials.values())))
         pace = (time.monotonic() - min(self._start_times.values())) / self._ended_count
-        return f", {duration(left * pace)} left" if left > 0 else ""
+        return f", {rounded_duration(left * pace)} left" if left > 0 else ""
 
     def _credit_steps(self, trial: TrialResult) -> tuple[dict[str, float], int]:
         """Credit a trial with its steps that exist now and that no trial was credited with.

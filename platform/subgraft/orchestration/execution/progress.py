@@ -74,7 +74,7 @@ class PlainDisplay(Display):
             self.say(f"[note]     {step.name}: {event.line}")
 
     def finished(self, step: Step, record: Record) -> None:
-        self.say(f"[done]     {step.name} ({duration(record.seconds)})")
+        self.say(f"[done]     {step.name} ({rounded_duration(record.seconds)})")
 
     def failed(self, step: Step, error: BaseException) -> None:
         if not isinstance(error, Exception):
@@ -153,7 +153,7 @@ class Pace:
         if self._first is None or event.done <= self._first.done or event.total <= event.done:
             return ""
         rate = (event.time - self._first.time) / (event.done - self._first.done)
-        return f", {duration(rate * (event.total - event.done))} left"
+        return f", {rounded_duration(rate * (event.total - event.done))} left"
 
 
 def describe_progress(event: Progress) -> str:
@@ -167,7 +167,7 @@ def describe_progress(event: Progress) -> str:
     return f"{count}, {event.now}" if event.now else count
 
 
-def duration(seconds: float) -> str:
+def rounded_duration(seconds: float) -> str:
     """Seconds in words: 8 s, 3 min 5 s, 2 h 10 min."""
     rounded = round(seconds)
     if rounded < 60:
