@@ -30,7 +30,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import fast_translator
 from subgraft.modeling.inference.ctranslate2_search import FastTranslator
 from subgraft.modeling.inference.translate import Translator
-from subgraft.pipeline.compute.outputs import searcher
+from subgraft.pipeline.compute.outputs import translator_by_engine
 
 BATCH = 32
 ALONE = "its search alone"
@@ -122,9 +122,9 @@ def _rows(
 ) -> list[Row]:
     engines: tuple[DecodingEngine, ...] = ("transformers", "ctranslate2")
     ways: dict[str, Translator] = {
-        name: searcher(bundle, languages, MeasurementSettings(beam=beam, engine=name)) for name in engines
+        name: translator_by_engine(bundle, languages, MeasurementSettings(beam=beam, engine=name)) for name in engines
     }
-    alone = searcher(bundle, languages, MeasurementSettings(beam=beam, engine="ctranslate2"))
+    alone = translator_by_engine(bundle, languages, MeasurementSettings(beam=beam, engine="ctranslate2"))
     assert isinstance(alone, FastTranslator)
     alone.completes = False
     every: dict[str, Translator] = {**ways}

@@ -27,7 +27,7 @@ from subgraft.modeling.inference.ctranslate2_search import FastTranslator
 from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.compute.outputs import searcher
+from subgraft.pipeline.compute.outputs import translator_by_engine
 from subgraft.pipeline.stages.evaluation import EvaluateStage
 
 METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")
@@ -60,7 +60,7 @@ def compared(store: Store, record: Record) -> Compared:
     sources, references, stored = (_lines(there / f"{name}.txt") for name in ("sources", "references", "hypotheses"))
     engine = recipe.evaluation.engine
     settings = recipe.evaluation.model_copy(update={"engine": OTHER[engine]})
-    translate = searcher(Bundle.load(_model(store, record)), recipe.languages, settings)
+    translate = translator_by_engine(Bundle.load(_model(store, record)), recipe.languages, settings)
     started = time.process_time()
     generated = translate(sources, settings.batch_size)
     processor = time.process_time() - started

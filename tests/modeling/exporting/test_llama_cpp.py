@@ -37,17 +37,17 @@ SENTENCES = 60
 PROMPTS = [" ".join(line.split()[: 1 + place % 3]) for place, line in enumerate(german(SENTENCES, 5))]
 
 
-def _searchers(bundle: Bundle, ratio: float = 2.5) -> tuple[Any, Any]:
+def _continuers(bundle: Bundle, ratio: float = 2.5) -> tuple[Any, Any]:
     limits = {"beam": 1, "max_length_ratio": ratio}
     settings = (MeasurementSettings(engine=engine, **limits) for engine in ("transformers", "llamacpp"))  # type: ignore[arg-type]
-    one, other = (continuation.searcher(bundle, None, each) for each in settings)
+    one, other = (continuation.continuer_by_engine(bundle, None, each) for each in settings)
     return one, other
 
 
 @pytest.mark.parametrize("ratio", [2.5, 0.01])
 @pytest.mark.parametrize("build", [gpt2_bundle, llama_bundle])
 def test_continuations_are_those_of_transformers(build: Build, ratio: float) -> None:
-    expected, result = _searchers(build(), ratio)
+    expected, result = _continuers(build(), ratio)
     texts = expected(PROMPTS), result(PROMPTS)
     assert sum(a == b for a, b in zip(*texts, strict=True)) >= 0.98 * SENTENCES
     assert len(set(texts[1])) > 3
@@ -75,15 +75,15 @@ def test_each_token_is_the_most_probable_one(name: str, tmp_path: Path) -> None:
 
 def test_a_models_own_penalties_are_followed_and_others_refused() -> None:
     bundle = llama_bundle()
-    plain = _searchers(bundle)[1](PROMPTS)
+    plain = _continuers(bundle)[1](PROMPTS)
     bundle.model.generation_config.repetition_penalty = 1.4
     bundle.model.generation_config.suppress_tokens = [int(bundle.decoder.encode("der")[0])]
-    expected, result = (write(PROMPTS) for write in _searchers(bundle))
+    expected, result = (write(PROMPTS) for write in _continuers(bundle))
     assert sum(a == b for a, b in zip(expected, result, strict=True)) >= 0.95 * SENTENCES
     assert result != plain
     bundle.model.generation_config.no_repeat_ngram_size = 2
     with pytest.raises(UserError, match="lacks a generation setting of this model, no_repeat_ngram_size"):
-        _searchers(bundle)
+        _continuers(bundle)
 
 
 def test_vocabularies_that_llama_cpp_lacks_can_be_used() -> None:
@@ -92,7 +92,7 @@ def test_vocabularies_that_llama_cpp_lacks_can_be_used() -> None:
         for_llama_cpp(own, len(own))
     shape = {name: value for name, value in one_stack(SHAPE, "decoder_layers").items() if name != "dropout"}
     model = FAMILIES["llama"].build(LlamaSettings(**shape, tied=True), own, own, 1)
-    expected, result = (write(PROMPTS) for write in _searchers(Bundle(model, own, own)))
+    expected, result = (write(PROMPTS) for write in _continuers(Bundle(model, own, own)))
     assert sum(a == b for a, b in zip(expected, result, strict=True)) >= 0.98 * SENTENCES
 
 

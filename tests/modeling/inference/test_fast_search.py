@@ -46,7 +46,8 @@ def _settings(engine: str, beam: int, ratio: float = 2.5) -> MeasurementSettings
 def test_translations_and_their_probabilities_are_those_of_transformers(build: Build, beam: int) -> None:
     bundle = build()
     writers = [
-        outputs.searcher(bundle, LANGUAGES, _settings(engine, beam)) for engine in ("transformers", "ctranslate2")
+        outputs.translator_by_engine(bundle, LANGUAGES, _settings(engine, beam))
+        for engine in ("transformers", "ctranslate2")
     ]
     expected, result = (write.with_probabilities(SOURCES) for write in writers)
     same = [one for one, other in zip(expected, result, strict=True) if one.tokens == other.tokens]
@@ -66,7 +67,7 @@ def test_translations_and_their_probabilities_are_those_of_transformers(build: B
 def test_outputs_that_the_limit_ends_are_those_of_transformers(beam: int) -> None:
     bundle = separate_bundle()
     writers: list[Any] = [
-        outputs.searcher(bundle, LANGUAGES, _settings(engine, beam, ratio=0.01))
+        outputs.translator_by_engine(bundle, LANGUAGES, _settings(engine, beam, ratio=0.01))
         for engine in ("transformers", "ctranslate2")
     ]
     expected, result = (write(SOURCES) for write in writers)
@@ -80,7 +81,8 @@ def test_outputs_that_the_limit_ends_are_those_of_transformers(beam: int) -> Non
 def test_continuations_are_those_of_transformers(build: Build, beam: int) -> None:
     bundle, prompts = build(), [" ".join(line.split()[:1]) for line in german(SENTENCES, 5)]
     writers = [
-        continuation.searcher(bundle, LANGUAGES, _settings(engine, beam)) for engine in ("transformers", "ctranslate2")
+        continuation.continuer_by_engine(bundle, LANGUAGES, _settings(engine, beam))
+        for engine in ("transformers", "ctranslate2")
     ]
     expected, result = (write(prompts) for write in writers)
     assert sum(a == b for a, b in zip(expected, result, strict=True)) >= 0.99 * SENTENCES
@@ -93,8 +95,10 @@ def test_the_model_is_left_as_it_is(build: Build) -> None:
     """It is trained further: neither its configuration nor its modules may change, and its weights may."""
     bundle = build()
     config, weights = bundle.model.config.to_dict(), deepcopy(bundle.model.state_dict())
-    stage: Any = outputs if "encoder" in bundle.tokenizers else continuation
-    write = stage.searcher(bundle, LANGUAGES, _settings("ctranslate2", 1))
+    build_writer: Any = (
+        outputs.translator_by_engine if "encoder" in bundle.tokenizers else continuation.continuer_by_engine
+    )
+    write = build_writer(bundle, LANGUAGES, _settings("ctranslate2", 1))
     assert bundle.model.config.to_dict() == config
     assert bundle.model.state_dict().keys() == weights.keys()
     assert all(torch.equal(tensor, weights[name]) for name, tensor in bundle.model.state_dict().items())
@@ -109,9 +113,10 @@ def test_a_models_own_search_settings_are_followed() -> None:
     bundle: Bundle = separate_bundle()
     bundle.model.generation_config.no_repeat_ngram_size = 2
     bundle.model.generation_config.length_penalty = 0.5
-    plain = outputs.searcher(separate_bundle(), LANGUAGES, _settings("transformers", 4))(SOURCES)
+    plain = outputs.translator_by_engine(separate_bundle(), LANGUAGES, _settings("transformers", 4))(SOURCES)
     expected, result = (
-        outputs.searcher(bundle, LANGUAGES, _settings(engine, 4))(SOURCES) for engine in ("transformers", "ctranslate2")
+        outputs.translator_by_engine(bundle, LANGUAGES, _settings(engine, 4))(SOURCES)
+        for engine in ("transformers", "ctranslate2")
     )
     assert sum(a == b for a, b in zip(expected, result, strict=True)) >= 0.99 * SENTENCES
     assert result != plain

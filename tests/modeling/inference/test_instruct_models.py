@@ -24,7 +24,7 @@ from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
 from subgraft.modeling.exporting.transformers import export_transformers
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel
 from subgraft.modeling.inference.search import end_tokens
-from subgraft.pipeline.compute.continuation import continuer, searcher
+from subgraft.pipeline.compute.continuation import continuer, continuer_by_engine
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -172,7 +172,8 @@ def test_ctranslate2_stops_at_every_end(tmp_path: Path) -> None:
     assert generate(tmp_path / "fast", prompts, beam=1) == generate(tmp_path / "model", prompts, beam=1)
     bundle = Bundle.load(tmp_path / "model")
     expected, result = (
-        searcher(bundle, None, MeasurementSettings(beam=2, engine=engine)) for engine in ("transformers", "ctranslate2")
+        continuer_by_engine(bundle, None, MeasurementSettings(beam=2, engine=engine))
+        for engine in ("transformers", "ctranslate2")
     )
     assert result(prompts) == expected(prompts) and result.cut == expected.cut
     inputs = [[tokenizer.special["bos"], *ids] for ids in tokenizer.encode_batch(prompts)]

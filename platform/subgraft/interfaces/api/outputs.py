@@ -30,8 +30,8 @@ from subgraft.modeling.inference.search import Progress
 from subgraft.modeling.inference.write_text import Writer, written_for
 from subgraft.modeling.tokenizers import checkpoint_directions, languages_of, write_languages
 from subgraft.orchestration.store.outputs import new_directory
-from subgraft.pipeline.compute.continuation import searcher as continuing
-from subgraft.pipeline.compute.outputs import searcher as translating
+from subgraft.pipeline.compute.continuation import continuer_by_engine
+from subgraft.pipeline.compute.outputs import translator_by_engine
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.conditioned import source_read
 
@@ -280,14 +280,14 @@ def _generate_with_model(model: Model, request: _GenerationRequest) -> list[str]
     translates = "encoder" in bundle.tokenizers
     request.require_fitting(translates=translates)
     if translates:
-        return translating(bundle, languages, settings)(request.texts, settings.batch_size, request.progress)
+        return translator_by_engine(bundle, languages, settings)(request.texts, settings.batch_size, request.progress)
     if family_of(bundle.model).has_source:
         for name, value in (("chat", request.chat), ("engine", request.engine not in (None, "transformers"))):
             if value:
                 raise ArgumentError("this model writes for a source", where=name, hint="Leave it out.")
         write = Writer(bundle, settings, request.max_tokens or bundle.max_positions)
         return written_for(write, source_read(bundle), request.texts, request.progress)
-    answer = continuing(bundle, languages, settings, request.max_tokens, request.template(bundle.decoder))
+    answer = continuer_by_engine(bundle, languages, settings, request.max_tokens, request.template(bundle.decoder))
     return answer(request.texts, settings.batch_size, request.progress)
 
 

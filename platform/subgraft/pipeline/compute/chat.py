@@ -22,7 +22,7 @@ from subgraft.evaluation.metrics.scores import AnyMetricName
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.prompts import one_line
 from subgraft.pipeline.artifacts import BITS, CHARACTERS, EVALUATION, STATISTICS, write_evaluation
-from subgraft.pipeline.compute.continuation import searcher
+from subgraft.pipeline.compute.continuation import continuer_by_engine
 from subgraft.pipeline.compute.outputs import measure_length, output_counts, search_speed, warm_up, write_texts
 from subgraft.pipeline.compute.sourced import overlap, score_figures, scores_to_json, statistics_by_name
 from subgraft.pipeline.stages.evaluation import EvaluateStage
@@ -55,7 +55,7 @@ def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -
     lengths = [len(template.prompt_ids(prompt)) for prompt in prompts]
     # The limit is the longest reference with its end, so that a model that does not stop does not take long.
     max_tokens = max(len(tokens) for tokens in bundle.decoder.encode_batch(references)) + 1
-    write = searcher(bundle, stage.languages, settings, max_tokens, template)
+    write = continuer_by_engine(bundle, stage.languages, settings, max_tokens, template)
     answerable_prompts = [prompts[index] for index in answerable]
     warm_up(write, answerable_prompts, settings)
     outputs = dict(zip(answerable, write(answerable_prompts, settings.batch_size, context.progress), strict=True))

@@ -41,7 +41,7 @@ def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -
     if not bits.any():
         raise UserError(f"no test line fits into the {bundle.max_positions} tokens that the model takes")
     save_file({BITS: bits, CHARACTERS: characters}, out / STATISTICS)
-    write = searcher(bundle, stage.languages, settings)
+    write = continuer_by_engine(bundle, stage.languages, settings)
     prompts = [prompt_of(line) for line in lines[: settings.speed_sentences]]
     warm_up(write, prompts, settings)
     outputs = write(prompts, settings.batch_size)
@@ -94,7 +94,7 @@ def continuer(
     )
 
 
-def searcher(
+def continuer_by_engine(
     bundle: Bundle,
     languages: Languages | None,
     settings: MeasurementSettings,

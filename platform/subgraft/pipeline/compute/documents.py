@@ -24,7 +24,7 @@ from subgraft.pipeline.compute.outputs import (
     output_counts,
     output_language,
     score_texts,
-    searcher,
+    translator_by_engine,
     write_texts,
 )
 from subgraft.pipeline.stages.evaluation import EvaluateStage
@@ -154,7 +154,7 @@ def _translate_documents(
         runs_by_document = _split(translations, [len(sizes) for sizes in documents.parts])
         joined_runs = [list(chain.from_iterable(document)) for document in runs_by_document]
         return _TranslatedDocuments(joined_runs, translate.seconds, output_counts(translate))
-    translator = searcher(bundle, stage.languages, settings)
+    translator = translator_by_engine(bundle, stage.languages, settings)
     outputs = translator(list(chain.from_iterable(documents.sources)), settings.batch_size, context.progress)
     sizes = [len(document) for document in documents.sources]
     return _TranslatedDocuments(_split(outputs, sizes), translator.seconds, output_counts(translator))

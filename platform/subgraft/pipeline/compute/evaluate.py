@@ -25,7 +25,7 @@ from subgraft.pipeline.compute.outputs import (
     output_language,
     score_texts,
     search_speed,
-    searcher,
+    translator_by_engine,
     warm_up,
     write_texts,
 )
@@ -45,7 +45,7 @@ def _evaluate_translation(stage: EvaluateStage, inputs: Inputs, out: Path, conte
     bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), stage.evaluation
     pairs = list(corpus.pairs(stage.split))[: settings.test_sentences]
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
-    translate = searcher(bundle, stage.languages, settings)
+    translate = translator_by_engine(bundle, stage.languages, settings)
     warm_up(translate, sources, settings)
     hypotheses, calibration = _translate(translate, bundle, sources, references, settings, context)
     counts = output_counts(translate) | output_language(inputs, hypotheses, stage.languages.target)

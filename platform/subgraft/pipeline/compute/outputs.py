@@ -144,7 +144,7 @@ def translator(
     return translator_of(bundle, languages, kind, beam=settings.beam, max_length_ratio=settings.max_length_ratio)
 
 
-def searcher(bundle: Bundle, languages: Languages | None, settings: MeasurementSettings) -> Translator:
+def translator_by_engine(bundle: Bundle, languages: Languages | None, settings: MeasurementSettings) -> Translator:
     """A translator with the configured engine. Raises UserError for one that does not translate."""
     if settings.engine == "llamacpp":
         raise UserError("llama.cpp continues texts, and this model has an encoder", hint="Leave the engine out.")
