@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, cast
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
@@ -24,10 +24,9 @@ from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Reque
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.files import file_digest
 from subgraft.base.locks import Lock
+from subgraft.base.progress import DownloadCallback
 from subgraft.base.security.limits import DOWNLOAD_BYTES, DOWNLOAD_SECONDS, DOWNLOAD_SPEED
 
-# Called with the bytes received so far, and their total if the server announces it.
-Progress: TypeAlias = Callable[[int, int | None], None]
 TIMEOUT_SECONDS = 30.0
 _BLOCK = 1 << 18
 _TRY_LATER = (408, 425, 429)
@@ -154,7 +153,7 @@ def fetch(
     file: PinnedFile,
     folder: Path | None = None,
     *,
-    progress: Progress | None = None,
+    progress: DownloadCallback | None = None,
     max_bytes: int | None = None,
     timeout: float = TIMEOUT_SECONDS,
     seconds: float | None = None,
@@ -167,7 +166,7 @@ def fetch(
         file: The address and the SHA-256.
         folder: Default: downloads in the cache folder.
         progress: Called with received and total bytes.
-        max_bytes, seconds: The limits of the download; by default those of `limits`.
+        max_bytes, seconds: The limits of the download; by default those of `base.security.limits`.
         timeout: Seconds of silence, and the interval in which the minimum speed is measured.
 
     Raises:
@@ -219,7 +218,9 @@ class _WebOnly(HTTPRedirectHandler):
         return super().redirect_request(*args)
 
 
-def _download(file: PinnedFile, target: Path, start_limits: Callable[[], RequestLimits], progress: Progress) -> None:
+def _download(
+    file: PinnedFile, target: Path, start_limits: Callable[[], RequestLimits], progress: DownloadCallback
+) -> None:
     """Download a file; raises as `fetch` does. `start_limits` starts the clock of a request."""
     part = target.with_name(f"{target.name}.part")
     resumed = part.is_file() and part.stat().st_size > 0
@@ -237,7 +238,7 @@ def _download(file: PinnedFile, target: Path, start_limits: Callable[[], Request
     part.replace(target)
 
 
-def _receive(url: str, part: Path, limits: RequestLimits, progress: Progress) -> None:
+def _receive(url: str, part: Path, limits: RequestLimits, progress: DownloadCallback) -> None:
     start = part.stat().st_size if part.is_file() else 0
     response = _request(url, start, limits)
     if response is None:

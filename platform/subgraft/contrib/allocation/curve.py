@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
+from subgraft.base.progress import ProgressCallback
 from subgraft.contrib.allocation.piece_training import (
     UNKNOWN_PIECE,
     WordTypes,
@@ -30,7 +31,6 @@ PIECES = "pieces.jsonl"
 CurveKind = Literal["unigram", "bpe"]
 # How the vocabularies of a curve are computed: by replaying merges, by one descent, or by training each separately.
 CurveWay = Literal["replay", "descent", "retrained"]
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def measure(
     sizes: Sequence[int],
     *,
     exact: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> MeasuredCurve:
     """The curve of a text at the supported sizes, and at the text's limit if that is below the last size.
 

@@ -13,10 +13,11 @@ from pathlib import Path
 
 from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
+from subgraft.base.progress import ProgressCallback
 from subgraft.base.unfinished import unfinished_folder
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.settings_base import Split
-from subgraft.data.sources.corpus_builder import Progress, build, require_empty
+from subgraft.data.sources.corpus_builder import build, require_empty
 from subgraft.data.sources.folders import Folder, recognise_folder
 from subgraft.data.sources.generated.corpus import GENERATED_COUNTS, GENERATED_DOMAINS, GENERATED_LANGUAGES
 from subgraft.data.sources.kind import Pairing
@@ -187,7 +188,7 @@ def get(
     *,
     base: Path = Path(),
     pairing: Pairing | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Corpus:
     """Build a corpus into `out` (absent or empty) atomically, creating missing parents.
 

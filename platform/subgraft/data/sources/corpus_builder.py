@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from subgraft.base.errors import UserError
+from subgraft.base.progress import ProgressCallback
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.settings_base import Split
 from subgraft.data.sources import registry as sources
@@ -28,8 +29,6 @@ from subgraft.data.text.held_out import HeldOut
 from subgraft.data.text.tensors import write_rows
 
 T = TypeVar("T")
-# Called with the number of segments read, their total, and what they are: the split, or the text of a side.
-Progress = Callable[[int, int, str], None]
 _REPORT_EVERY = 10_000
 
 
@@ -41,7 +40,7 @@ def build(
     *,
     base: Path = Path(),
     pairing: Pairing | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Corpus:
     """Stream a source through the cleaning rules into a folder, absent or empty.
 
@@ -129,7 +128,7 @@ class _Part:
     cleaning: Cleaning
     out: Path
     alone: bool
-    progress: Progress | None
+    progress: ProgressCallback | None
     counts: dict[Split, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     classes: dict[str, set[str]] = field(default_factory=dict)
 
@@ -227,7 +226,7 @@ def _collect_held_out(
         yield cells
 
 
-def report_progress(segments: Iterable[T], size: int, what: str, progress: Progress | None) -> Iterator[T]:
+def report_progress(segments: Iterable[T], size: int, what: str, progress: ProgressCallback | None) -> Iterator[T]:
     """Yield the segments, `size` in total, and report progress."""
     for done, segment in enumerate(segments, 1):
         yield segment

@@ -11,6 +11,7 @@ from pydantic import Field as SettingsField
 from pydantic import model_validator
 
 from subgraft.base.errors import UserError
+from subgraft.base.progress import DownloadCallback
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import Count, Settings, Split
 from subgraft.data.sources.resolved_corpus import ResolvedSource
@@ -29,8 +30,6 @@ class Question:
 
 # Maps a question to the text that the model reads and the text that it writes.
 Pairing = Callable[[Question], tuple[str, str]]
-# Called with the bytes of a download received so far, and their total if the server announces it.
-Progress = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +133,7 @@ class Request:
     languages: Languages | None
     base: Path
     pairing: Pairing | None
-    progress: Progress | None
+    progress: DownloadCallback | None
 
     @property
     def settings(self) -> Any:

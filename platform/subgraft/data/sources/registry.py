@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import create_model
 
+from subgraft.base.progress import DownloadCallback
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import groups_in
 from subgraft.data.sources.bilingual import BILINGUAL
@@ -19,7 +20,7 @@ from subgraft.data.sources.features import FEATURES
 from subgraft.data.sources.files import FILES
 from subgraft.data.sources.folder import FOLDER
 from subgraft.data.sources.generated.corpus import GENERATED
-from subgraft.data.sources.kind import AnySource, Pairing, Progress, Request, SourceKind
+from subgraft.data.sources.kind import AnySource, Pairing, Request, SourceKind
 from subgraft.data.sources.labelled import LABELLED
 from subgraft.data.sources.mtdata import MTDATA
 from subgraft.data.sources.plain import PLAIN
@@ -72,7 +73,7 @@ def resolve(
     base: Path,
     *,
     pairing: Pairing | None = None,
-    progress: Progress | None = None,
+    progress: DownloadCallback | None = None,
 ) -> ResolvedSource:
     """Find a corpus, without downloading anything yet.
 

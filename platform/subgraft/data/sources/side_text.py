@@ -10,9 +10,10 @@ from itertools import chain
 from pathlib import Path
 
 from subgraft.base.errors import UserError
+from subgraft.base.progress import ProgressCallback
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.settings_base import TextSide
-from subgraft.data.sources.corpus_builder import Progress, report_progress
+from subgraft.data.sources.corpus_builder import report_progress
 from subgraft.data.sources.kind import Pairing
 from subgraft.data.sources.paths import find
 from subgraft.data.sources.registry import CorpusSource, resolve
@@ -122,7 +123,7 @@ def build_monolingual_corpus(
     identity: Mapping[str, object],
     cleaning: Cleaning,
     out: Path,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> tuple[Corpus, dict[TextSide, Counter[str]]]:
     """Build a corpus of each side's text, not parallel; returns it with counts per side.
 

@@ -9,9 +9,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from subgraft.base.progress import DownloadCallback
 from subgraft.config.settings_base import Settings, Split
 from subgraft.data.sources.files import check_sides
-from subgraft.data.sources.kind import Progress, Request, SourceKind
+from subgraft.data.sources.kind import Request, SourceKind
 from subgraft.data.sources.resolved_corpus import ResolvedSource, SplitFilesSource
 
 
@@ -37,7 +38,7 @@ class UrlSource(SplitFilesSource):
     """Files to download, identified by their declared digests, like the same files on disk."""
 
     files: Mapping[Split, tuple[UrlFile, ...]]
-    progress: Progress | None = None
+    progress: DownloadCallback | None = None
 
     on_disk = False
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.limits import MAX_BEAM_SIZE, MAX_SEQUENCE_LENGTH
+from subgraft.base.progress import ProgressCallback
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.evaluation.metrics.document_bleu import document_bleu, sentence_bleu
 from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, require_whole
 from subgraft.interfaces.api.outputs import Model, load
 from subgraft.interfaces.api.scores import Scores
 from subgraft.modeling.inference.ctranslate2_directory import is_exported
-from subgraft.modeling.inference.search import Progress
 from subgraft.modeling.inference.translate_documents import BlockTranslator, ContextTranslator, reads_context
 from subgraft.training.setup import device
 
@@ -35,7 +35,7 @@ def translate_documents(
     block_tokens: int = BLOCK_TOKENS,
     beam: int = 4,
     batch_size: int = 32,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> list[list[str]]:
     """The sentences of each document's translation, by a model that was finetuned on blocks, or on context.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
 from subgraft.base.files import require_file
+from subgraft.base.progress import ProgressCallback
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.labelled_files import LabelledFiles, rows
@@ -73,7 +74,7 @@ def evaluate_labels(
     *,
     languages: LanguagePair | None = None,
     field: Mapping[str, str] | None = None,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> LabelScores:
     """Score a finetuned model on a file of its task.
 

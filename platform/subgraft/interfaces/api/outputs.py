@@ -12,6 +12,7 @@ import numpy as np
 from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.files import require_path
 from subgraft.base.limits import MAX_BEAM_SIZE
+from subgraft.base.progress import ProgressCallback
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.settings_base import DecodingEngine, SideName
@@ -26,7 +27,6 @@ from subgraft.modeling.hub import family_at, pinned, read_config, require_model
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
 from subgraft.modeling.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator
 from subgraft.modeling.inference.prompts import ChatTemplate
-from subgraft.modeling.inference.search import Progress
 from subgraft.modeling.inference.write_text import Writer, written_for
 from subgraft.modeling.tokenizers import checkpoint_directions, languages_of, write_languages
 from subgraft.orchestration.store.outputs import new_directory
@@ -117,7 +117,7 @@ def translate(
     languages: LanguagePair | None = None,
     beam: int | None = None,
     batch_size: int = 32,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> list[str]:
     """A translation of each text, as `subgraft generate` writes them.
 
@@ -141,7 +141,7 @@ def generate(
     max_tokens: int | None = None,
     chat: bool = False,
     engine: DecodingEngine | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> list[str]:
     """As `translate`; a model without an encoder continues each text, by `max_tokens` at most.
 
@@ -184,7 +184,7 @@ class _GenerationRequest:
     prompts: bool = False
     max_tokens: int | None = None
     chat: bool = False
-    progress: Progress | None = None
+    progress: ProgressCallback | None = None
     engine: DecodingEngine | None = None
 
     def require_fitting(self, *, translates: bool) -> None:

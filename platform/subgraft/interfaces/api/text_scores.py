@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from subgraft.base.errors import UserError
+from subgraft.base.progress import ProgressCallback
 from subgraft.data.text.dataset_files import TEST
 from subgraft.data.text.text_files import TextFiles
 from subgraft.evaluation.metrics.sentence_statistics import ratio
@@ -68,7 +69,7 @@ def measure_text(
     text: Sequence[Path | str],
     *,
     field: str = "text",
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> TextBits:
     """Bits per character and byte of a text under a language model.
 
@@ -92,7 +93,7 @@ def compare_on_text(
     text: Sequence[Path | str],
     *,
     field: str = "text",
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> TextComparison:
     """Compare two language models on a text, also with different vocabularies. Arguments as of `measure_text`."""
     lines = _lines(text, field)
@@ -121,7 +122,7 @@ def _language_model(model: Model | Path | str) -> Bundle:
 
 
 def _measured(
-    bundle: Bundle, lines: Sequence[str], progress: Callable[[int, int, str], None] | None
+    bundle: Bundle, lines: Sequence[str], progress: ProgressCallback | None
 ) -> tuple[TextBits, NDArray[np.float64]]:
     """The bits of a text, and each line's bits and characters [n, 2]."""
     from subgraft.training.objectives.compute.causal import windowed_line_bits

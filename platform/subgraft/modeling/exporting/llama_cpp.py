@@ -20,6 +20,7 @@ import torch
 
 from subgraft.base.errors import UserError
 from subgraft.base.json_io import read_object
+from subgraft.base.progress import ProgressCallback
 from subgraft.modeling.bundle import DEFAULT_MAX_LENGTH, Bundle
 from subgraft.modeling.exporting.gguf import compare_probabilities, copy_gguf, write_gguf
 from subgraft.modeling.families import family_of, head_in
@@ -31,7 +32,6 @@ from subgraft.modeling.inference.prompts import ChatTemplate, Prompts, Turn
 from subgraft.modeling.inference.search import (
     APPLIED_SETTINGS,
     DEFAULT_BATCH_SIZE,
-    Progress,
     batches,
     end_tokens,
     output_limit,
@@ -209,7 +209,7 @@ class LlamaCppContinuer:
         self.cut, self.tokens, self.seconds = 0, 0, 0.0
 
     def __call__(
-        self, prompts: Sequence[Turn], batch_size: int = DEFAULT_BATCH_SIZE, progress: Progress | None = None
+        self, prompts: Sequence[Turn], batch_size: int = DEFAULT_BATCH_SIZE, progress: ProgressCallback | None = None
     ) -> list[str]:
         """The continuation of each prompt."""
         ids, outputs, ends = self._prompts.ids(prompts), [""] * len(prompts), self._model.ends

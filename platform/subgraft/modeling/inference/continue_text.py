@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 from transformers import StoppingCriteriaList
 
+from subgraft.base.progress import ProgressCallback
 from subgraft.modeling.inference.prompts import ChatTemplate, Prompts, Turn
-from subgraft.modeling.inference.search import DEFAULT_BATCH_SIZE, BatchSearch, LengthLimit, Progress, generate_ids
+from subgraft.modeling.inference.search import DEFAULT_BATCH_SIZE, BatchSearch, LengthLimit, generate_ids
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -47,7 +48,7 @@ class Continuer(BatchSearch):
         self._max_positions = max_positions
 
     def __call__(
-        self, prompts: Sequence[Turn], batch_size: int = DEFAULT_BATCH_SIZE, progress: Progress | None = None
+        self, prompts: Sequence[Turn], batch_size: int = DEFAULT_BATCH_SIZE, progress: ProgressCallback | None = None
     ) -> list[str]:
         """The continuation of each prompt. Leaves the model in evaluation mode."""
         prompt_ids, outputs = self._prompts.ids(prompts), [""] * len(prompts)

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from subgraft.base.errors import UserError
+from subgraft.base.progress import ProgressCallback
 from subgraft.base.security.terminal_escaping import say
 from subgraft.config.corpora import Languages
 from subgraft.modeling.inference.continue_text import Continuer
@@ -29,7 +30,6 @@ from subgraft.modeling.inference.prompts import ChatTemplate, Prompts
 from subgraft.modeling.inference.search import (
     DEFAULT_BATCH_SIZE,
     BatchSearch,
-    Progress,
     allowed_length,
     batches,
     is_blank,
@@ -90,7 +90,7 @@ class ExportedSearch:
         sequences: Sequence[Sequence[int]],
         texts: Sequence[str],
         batch_size: int,
-        progress: Progress | None,
+        progress: ProgressCallback | None,
     ) -> list[list[int]]:
         """The ids of each text's output, including its end token, if any; none for texts whose index is missing."""
         outputs: list[list[int]] = [[]] * len(texts)
@@ -149,14 +149,14 @@ class ExportedTranslator(ExportedSearch):
         return {name: token for token, name in enumerate(self._names["decoder"])}
 
     def __call__(
-        self, texts: Sequence[str], batch_size: int = DEFAULT_BATCH_SIZE, progress: Progress | None = None
+        self, texts: Sequence[str], batch_size: int = DEFAULT_BATCH_SIZE, progress: ProgressCallback | None = None
     ) -> list[str]:
         """Translations of `texts`, each one line."""
         decode = self._exported.decoder.decode
         return [" ".join(decode(tokens).splitlines()) for tokens in self.tokens(texts, batch_size, progress)]
 
     def tokens(
-        self, texts: Sequence[str], batch_size: int = DEFAULT_BATCH_SIZE, progress: Progress | None = None
+        self, texts: Sequence[str], batch_size: int = DEFAULT_BATCH_SIZE, progress: ProgressCallback | None = None
     ) -> list[list[int]]:
         """The ids of each output, including labels at its beginning and its end token, if any."""
         form, encoder = self._format, self._exported.encoder
@@ -213,7 +213,7 @@ class ExportedContinuer(ExportedSearch):
         self._ratio = self._prompts.ratio
 
     def __call__(
-        self, prompts: Sequence[str], batch_size: int = DEFAULT_BATCH_SIZE, progress: Progress | None = None
+        self, prompts: Sequence[str], batch_size: int = DEFAULT_BATCH_SIZE, progress: ProgressCallback | None = None
     ) -> list[str]:
         """The continuation of each prompt."""
         prompt_ids, ends = self._prompts.ids(prompts), self._exported.ends

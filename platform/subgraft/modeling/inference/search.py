@@ -9,7 +9,7 @@ vocabulary would seem slower.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 from transformers import GenerationConfig, StoppingCriteria
 
+from subgraft.base.progress import ProgressCallback
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-Progress = Callable[[int, int, str], None]
 # The default batch size, in sentences.
 DEFAULT_BATCH_SIZE = 32
 # Added to every limit, for short sources; in bytes.
@@ -83,7 +83,7 @@ class BatchSearch:
         sequences: Sequence[list[int]],
         texts: Sequence[str],
         batch_size: int,
-        progress: Progress | None,
+        progress: ProgressCallback | None,
     ) -> Iterator[tuple[list[int], Tensor]]:
         """Batches of indices, and the ids written for them [B, T]. Leaves the model in evaluation mode.
 
@@ -118,7 +118,7 @@ class BatchSearch:
 
 
 def batches(
-    indices: Sequence[int], sequences: Sequence[Sequence[int]], size: int, progress: Progress | None
+    indices: Sequence[int], sequences: Sequence[Sequence[int]], size: int, progress: ProgressCallback | None
 ) -> Iterator[list[int]]:
     """Batches of indices, longest sequences first."""
     order = sorted(indices, key=lambda index: -len(sequences[index]))

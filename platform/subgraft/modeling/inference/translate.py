@@ -16,6 +16,7 @@ from transformers import (
     StoppingCriteriaList,
 )
 
+from subgraft.base.progress import ProgressCallback
 from subgraft.config.corpora import Languages
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import SequenceFormat
@@ -23,7 +24,6 @@ from subgraft.modeling.inference.search import (
     DEFAULT_BATCH_SIZE,
     BatchSearch,
     LengthLimit,
-    Progress,
     generate_ids,
     is_blank,
 )
@@ -83,7 +83,7 @@ class Translator(BatchSearch):
         self._allowed = None if tokens is None else RestrictToTokens([*tokens, *self._ends, *beginning])
 
     def __call__(
-        self, texts: Sequence[str], batch_size: int = DEFAULT_BATCH_SIZE, progress: Progress | None = None
+        self, texts: Sequence[str], batch_size: int = DEFAULT_BATCH_SIZE, progress: ProgressCallback | None = None
     ) -> list[str]:
         """Translations of `texts`. Leaves the model in evaluation mode."""
         outputs = [""] * len(texts)
@@ -94,7 +94,7 @@ class Translator(BatchSearch):
         return outputs
 
     def with_probabilities(
-        self, texts: Sequence[str], batch_size: int = DEFAULT_BATCH_SIZE, progress: Progress | None = None
+        self, texts: Sequence[str], batch_size: int = DEFAULT_BATCH_SIZE, progress: ProgressCallback | None = None
     ) -> list[Output]:
         """The same translations with tokens and probabilities, which take one more forward pass."""
         outputs = [Output("", (), ())] * len(texts)

@@ -13,12 +13,13 @@ import numpy as np
 from torch import Tensor
 
 from subgraft.base.errors import UserError
+from subgraft.base.progress import ProgressCallback
 from subgraft.data.text.encoded import blocks
 from subgraft.data.text.noise import joined
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import SequenceFormat, family_of
 from subgraft.modeling.families.sequence_format import unsupported_blocks_error
-from subgraft.modeling.inference.search import DEFAULT_BATCH_SIZE, Progress, is_blank
+from subgraft.modeling.inference.search import DEFAULT_BATCH_SIZE, is_blank
 from subgraft.modeling.inference.translate import Translator
 
 
@@ -56,7 +57,7 @@ class BlockTranslator(Translator):
         documents: Sequence[Sequence[str]],
         block_tokens: int,
         batch_size: int = DEFAULT_BATCH_SIZE,
-        progress: Progress | None = None,
+        progress: ProgressCallback | None = None,
     ) -> list[list[str]]:
         """The sentences of each document's translation, in blocks of at most `block_tokens` tokens of the source."""
         blocks_of_documents = [self.blocks(document, block_tokens) for document in documents]
@@ -132,7 +133,10 @@ class ContextTranslator(Translator):
         self._sentences, self._sentence_end = context_sentences(bundle), form.source_ending[-1]
 
     def translate(
-        self, documents: Sequence[Sequence[str]], batch_size: int = DEFAULT_BATCH_SIZE, progress: Progress | None = None
+        self,
+        documents: Sequence[Sequence[str]],
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        progress: ProgressCallback | None = None,
     ) -> list[list[str]]:
         """A translation of each sentence of each document."""
         texts = [in_context(each, index, self._sentences) for each in documents for index in range(len(each))]

@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from subgraft.base.progress import ProgressCallback
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.sources import Source, TextSource, pad_sources
 from subgraft.modeling.families import family_of
 from subgraft.modeling.inference.prompts import added_text
-from subgraft.modeling.inference.search import Progress, count_unfinished, end_tokens, generate_ids, is_blank
+from subgraft.modeling.inference.search import count_unfinished, end_tokens, generate_ids, is_blank
 
 
 class Writer:
@@ -39,7 +40,7 @@ class Writer:
         self._ends = end_tokens(bundle.model, bundle.decoder)
         self.cut = 0
 
-    def __call__(self, sources: Sequence[np.ndarray], progress: Progress | None = None) -> list[str]:
+    def __call__(self, sources: Sequence[np.ndarray], progress: ProgressCallback | None = None) -> list[str]:
         """A text for each source, encoded by `modeling.conditioning.sources`; leaves the model in evaluation mode."""
         self._bundle.model.train(False)
         texts: list[str] = []
@@ -80,7 +81,7 @@ class Writer:
 
 
 def written_for(
-    write: Writer, read: Source[Any], sources: Sequence[Any], progress: Progress | None = None
+    write: Writer, read: Source[Any], sources: Sequence[Any], progress: ProgressCallback | None = None
 ) -> list[str]:
     """A text for each source, empty for blank text sources. read: encodes the sources."""
     indices = list(range(len(sources)))

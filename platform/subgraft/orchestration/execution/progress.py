@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, TextIO, TypeAlias
+from typing import TYPE_CHECKING, TextIO
 
+from subgraft.base.progress import ProgressCallback
 from subgraft.base.security.redaction import redact
 from subgraft.base.security.terminal_escaping import printable
 from subgraft.orchestration.store.events import Noted, Observer, Progress, Warned
@@ -184,12 +185,8 @@ def display_for(console: Terminal) -> Display:
     return PlainDisplay(lambda line: console.print(redact(line), soft_wrap=True))
 
 
-# The form in which `inference` reports progress: done, total, and the unit.
-Report: TypeAlias = Callable[[int, int, str], None]
-
-
 @contextmanager
-def counting(what: str, to: TextIO | None = None, seconds: float = LINE_SECONDS) -> Iterator[Report]:
+def counting(what: str, to: TextIO | None = None, seconds: float = LINE_SECONDS) -> Iterator[ProgressCallback]:
     """Show the progress of a command that writes many lines: a bar on a terminal, lines elsewhere.
 
     Args:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
+from subgraft.base.progress import ProgressCallback
 from subgraft.config.heads import BilstmSettings, SanSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings, Precision
@@ -149,7 +150,7 @@ def head_outputs(
     split: Split,
     padding: int,
     precision: Precision = "fp32",
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: ProgressCallback | None = None,
     batch_tokens: int = BATCH_TOKENS,
 ) -> HeadOutputs:
     """The outputs of a model for the examples of a split, computed in batches of similar lengths."""

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from subgraft.base.progress import ProgressCallback
 from subgraft.config.corpora import Languages
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
@@ -89,7 +90,7 @@ class Predictor:
                 progress(done)
 
     def statistics(
-        self, corpus: Corpus, split: str, progress: Callable[[int, int, str], None] | None = None
+        self, corpus: Corpus, split: str, progress: ProgressCallback | None = None
     ) -> tuple[dict[str, FloatArray], int]:
         """For each metric of the task, the statistics of each labelled example of a split; and how many were cut."""
         read, encoder = self.task.split(corpus, split, self._encoder), self._encoder

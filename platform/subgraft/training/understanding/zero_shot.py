@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from subgraft.base.errors import UserError
+from subgraft.base.progress import ProgressCallback
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.modeling.bundle import Bundle
@@ -120,7 +121,7 @@ def zero_shot(
     corpus: Corpus,
     split: str,
     limit: int | None = None,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> ZeroShotResult:
     """The predictions of a pretrained model for the first examples of a split. Raises UserError as `ZeroShot` does."""
     task, settings = task_of(objective, corpus), objective.labels.zero_shot
@@ -160,7 +161,7 @@ class ZeroShot:
         self.cut = 0
 
     def scores(
-        self, inputs: Sequence[str | tuple[str, str]], progress: Callable[[int, int, str], None] | None = None
+        self, inputs: Sequence[str | tuple[str, str]], progress: ProgressCallback | None = None
     ) -> list[FloatArray]:
         """For each text or pair of texts, a score of each class [C]: log-likelihoods per token."""
         candidates_of_inputs = [self._candidates(texts) for texts in inputs]

@@ -17,6 +17,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
+from subgraft.base.progress import ProgressCallback
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.data.text.encoded import encode
@@ -287,7 +288,7 @@ def line_bits(
     bundle: Bundle,
     lines: Sequence[str],
     settings: CausalSettings,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> NDArray[np.float64]:
     """Each line's bits and characters [n, 2], its end included; zeros for a line that is too long."""
     examples = Lines(lines, bundle.decoder, separator_of(bundle.decoder, settings), bundle.max_positions)
@@ -332,7 +333,7 @@ def windowed_line_bits(
     bundle: Bundle,
     lines: Sequence[str],
     settings: CausalSettings,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> tuple[NDArray[np.float64], int]:
     """Each line's bits and characters [n, 2], its end included, and how many lines are longer than a window."""
     examples = Windows(lines, bundle.decoder, separator_of(bundle.decoder, settings), bundle.max_positions)
@@ -343,7 +344,7 @@ def windowed_line_bits(
 
 
 def stack_nats(
-    bundle: Bundle, examples: Batched, whole: np.ndarray, progress: Callable[[int, int, str], None] | None
+    bundle: Bundle, examples: Batched, whole: np.ndarray, progress: ProgressCallback | None
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """The index of each example of `whole` [n], and the nats of its labels; ordered by length."""
     model = bundle.model

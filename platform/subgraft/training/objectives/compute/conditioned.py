@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from subgraft.base.progress import ProgressCallback
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.modeling.bundle import Bundle
@@ -199,7 +200,7 @@ def sourced_nats(
     lines: Sequence[str],
     sources: Sequence[np.ndarray],
     separator: int,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """The index of each line that is not truncated, and the nats of its tokens and its end; ordered by length."""
     model, limit = bundle.model, bundle.max_positions

@@ -8,7 +8,7 @@ marks bound them; otherwise an answer is the text that the template renders afte
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Literal, TypeAlias
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from subgraft.base.errors import UserError
+from subgraft.base.progress import ProgressCallback
 from subgraft.base.security.chat_process import Part
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings, TrainingSettings
@@ -197,7 +198,7 @@ def answer_nats(
     bundle: Bundle,
     conversations: Sequence[Turns],
     learnt: Learnt,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """The index of each conversation that is not truncated, and the nats of its answers' tokens; ordered by length."""
     examples = Conversations(conversations, template_of(bundle.decoder), learnt, bundle.max_positions)

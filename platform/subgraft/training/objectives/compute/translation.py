@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
+from subgraft.base.progress import ProgressCallback
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings, TrainingSettings
@@ -246,7 +247,7 @@ def reference_nats(
     bundle: Bundle,
     pairs: Sequence[tuple[str, str]],
     languages: Languages,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """The index of each pair with an untruncated reference, and the nats of its tokens and its end, ordered by length.
 

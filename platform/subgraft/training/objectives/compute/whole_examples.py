@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from subgraft.base.progress import ProgressCallback
 from subgraft.config.training import Precision
 from subgraft.data.text.batches import BatchPlan
 from subgraft.modeling.precision import autocast
@@ -65,7 +66,7 @@ class WholeExamples:
         self,
         model: PreTrainedModel,
         token_nats: Callable[[Any], Tensor],
-        progress: Callable[[int, int, str], None] | None = None,
+        progress: ProgressCallback | None = None,
     ) -> Iterator[tuple[int, NDArray[np.float64]]]:
         """The index of each example and the negative log-likelihoods of its labels, ordered by length.
 
