@@ -9,13 +9,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from small_experiments import finish, finish_steps, planned, tiny, written
+from small_experiments import finish, finish_steps, planned, provenance, tiny, written
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
 from subgraft.orchestration.execution.worker import Job, perform
-from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.store import Store
 
 CONFIG = tiny(
@@ -56,7 +55,7 @@ def test_weights_of_an_interrupted_pretraining_are_those_of_an_uninterrupted_one
     step = planned(config).models.pretrained
     finish_steps(list(step.inputs.values()), tmp_path)
     _interrupted(step, tmp_path, after=5)
-    job = Job(step, tmp_path / "home", Runtime(checkpoint_seconds=0.001), 1, 0, False, Provenance.here())
+    job = Job(step, tmp_path / "home", Runtime(checkpoint_seconds=0.001), 1, 0, False, provenance())
     perform(job)
     uninterrupted = tmp_path / "other"
     uninterrupted.mkdir()
@@ -83,7 +82,7 @@ def _interrupted(step: object, place: Path, after: int) -> None:
     Trainer._update = stopping  # type: ignore[method-assign,assignment]
     try:
         with pytest.raises(KeyboardInterrupt):
-            perform(Job(step, place / "home", Runtime(checkpoint_seconds=0.001), 1, 0, False, Provenance.here()))  # type: ignore[arg-type]
+            perform(Job(step, place / "home", Runtime(checkpoint_seconds=0.001), 1, 0, False, provenance()))  # type: ignore[arg-type]
     finally:
         Trainer._update = update  # type: ignore[method-assign]
 

@@ -20,11 +20,10 @@ from pathlib import Path
 from transformers import AutoModelForMaskedLM
 
 from published import CHECKPOINTS, Checkpoint, english, german
-from small_experiments import tiny, written
+from small_experiments import perform_step, tiny, written
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
-from subgraft.config.runtime import Runtime
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
@@ -32,8 +31,6 @@ from subgraft.modeling.families import Family, family_of
 from subgraft.modeling.families.encoder_only import EncoderOnly
 from subgraft.modeling.hub import read_config
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.orchestration.execution.worker import Job, perform
-from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from transformers_outputs import differing, equal_outputs, lines
@@ -161,7 +158,7 @@ def pipeline(bench: Bench) -> str:
     whole = Pipeline(load(config, Experiment, ()), place)
     for step in in_order([steps.evaluate for steps in whole.systems]):
         with contextlib.redirect_stdout(io.StringIO()):
-            perform(Job(step, place / "home", Runtime(), 1, 0, False, Provenance.here()))
+            perform_step(step, place / "home")
     return YES
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from small_experiments import provenance
 from subgraft.base.errors import OperationalError
 from subgraft.config.runtime import Runtime
 from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.events import StageContext
-from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.training import chunked_translation
@@ -38,7 +38,7 @@ def made_again_after_a_kill(step: Step, home: Path, at: int, patch: pytest.Monke
     shutil.rmtree(store.path(step))
     shutil.rmtree(store.work(step), ignore_errors=True)
     runtime = Runtime(checkpoint_seconds=1e-6, checkpoints_in_background=False)
-    job = Job(step, place, runtime, 1, 0, False, Provenance.here())
+    job = Job(step, place, runtime, 1, 0, False, provenance())
     reported, written = StageContext.metrics, chunked_translation._save_chunk
     chunks = []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from textwrap import dedent
@@ -70,8 +71,19 @@ def finish(config: Path, *changes: str) -> tuple[Pipeline, Store]:
     return pipeline, finish_steps([pipeline.report], config.parent)
 
 
+@cache
+def provenance() -> Provenance:
+    """Of this process; asked once, because two processes of Git find it out."""
+    return Provenance.here()
+
+
 def finish_steps(targets: Sequence[Step], place: Path) -> Store:
     """These steps and all that they need, one after another."""
     for step in in_order(targets):
-        perform(Job(step, place / "home", Runtime(), 1, 0, False, Provenance.here()))
+        perform_step(step, place / "home")
     return Store(place / "home")
+
+
+def perform_step(step: Step, home: Path, runtime: Runtime | None = None) -> None:
+    """One step, unless the home has it finished."""
+    perform(Job(step, home, runtime or Runtime(), 1, 0, False, provenance()))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from small_experiments import finish_steps, tiny, written
+from small_experiments import finish_steps, perform_step, tiny, written
 from subgraft.base.terminal import Terminal
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
@@ -17,9 +17,7 @@ from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.estimates import estimate
 from subgraft.orchestration.estimates.estimate import Estimate, estimates, table
 from subgraft.orchestration.execution.plan import make_plan
-from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.events import EVENTS, EventLog, Metrics, Started
-from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.store import Store
 
 CONFIG = tiny(
@@ -108,7 +106,7 @@ def test_the_time_of_an_update_is_of_the_precision_that_auto_chooses(
 
     assert (known("fp32"), known("bf16"), known("auto")) == ("measured on 1 like it", None, None)
     auto = Pipeline(load(place / "config.yaml", Experiment, ["finetune.precision=auto"]), place).systems[0].finetune
-    perform(Job(auto, place / "home", Runtime(), 1, 0, False, Provenance.here()))
+    perform_step(auto, place / "home")
     record = store.find(auto)
     assert record is not None
     chosen, counts = record.summary["precision"]["chosen"], {"fp32": 1, "bf16": 0}
@@ -128,7 +126,7 @@ def test_updates_on_some_of_the_pairs_are_foreseen(
     assert step.inputs["model"].fingerprint == whole.systems[0].finetune.inputs["model"].fingerprint, (
         "the same vocabulary"
     )
-    perform(Job(step, place / "home", Runtime(), 1, 0, False, Provenance.here()))
+    perform_step(step, place / "home")
     made, other = store.find(step), store.find(whole.systems[0].finetune)
     assert made is not None and other is not None
     assert made.summary["steps"] == expected < other.summary["steps"]
@@ -214,7 +212,7 @@ def test_what_is_trained_is_foreseen(
         "parameters and moments, copied"
     )
     step = Pipeline(load(place / "config.yaml", Experiment, [change]), place).systems[0].finetune
-    perform(Job(step, place / "home", Runtime(), 1, 0, False, Provenance.here()))
+    perform_step(step, place / "home")
     record = Store(place / "home").find(step)
     assert (
         record is not None and estimated.parameters.trained == record.summary["trained_parameters"] and estimated.exact

@@ -11,18 +11,15 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from small_experiments import TINY, written
+from small_experiments import TINY, perform_step, written
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
-from subgraft.config.runtime import Runtime
 from subgraft.config.synthetic import CopiedTextSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.fields import Field
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.estimates.workload import workload
-from subgraft.orchestration.execution.worker import Job, perform
-from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages.corpora import CopiedStage
@@ -64,7 +61,7 @@ def copied(drop: float = 0.3) -> Step:
 
 def make(home: Path, *steps: Step) -> Store:
     for step in in_order(steps):
-        perform(Job(step, home, Runtime(), 1, 0, False, Provenance.here()))
+        perform_step(step, home)
     return Store(home)
 
 

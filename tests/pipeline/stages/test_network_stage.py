@@ -9,15 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from small_experiments import planned, tiny, written
+from small_experiments import perform_step, planned, tiny, written
 from subgraft.base.errors import UserError
-from subgraft.config.runtime import Runtime
 from subgraft.embeddings.generators.network import load_network
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
-from subgraft.orchestration.execution.worker import Job, perform
-from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
 
@@ -47,7 +44,7 @@ MASKED = (
 
 def _made(step: Step, home: Path) -> Path:
     for each in in_order([step]):
-        perform(Job(each, home, Runtime(), 1, 0, False, Provenance.here()))
+        perform_step(each, home)
     return Store(home).path(step)
 
 

@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from small_experiments import perform_step
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
-from subgraft.config.runtime import Runtime
 from subgraft.data.text.corpus import Corpus
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
-from subgraft.orchestration.execution.worker import Job, perform
-from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
 from task_files import SPLITS, write_everyday, write_task
@@ -54,7 +52,7 @@ def configured(place: Path, task: str, source: str, *overrides: str) -> Pipeline
 
 def perform_all(pipeline: Pipeline, steps: list[Step], home: Path) -> Store:
     for step in in_order(steps):
-        perform(Job(step, home, Runtime(), 1, 0, False, Provenance.here()))
+        perform_step(step, home)
     return Store(home)
 
 

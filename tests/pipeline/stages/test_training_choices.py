@@ -10,13 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from small_experiments import TINY, finish, planned, written
+from small_experiments import TINY, finish, perform_step, planned, written
 from subgraft.base.errors import UserError
-from subgraft.config.runtime import Runtime
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
-from subgraft.orchestration.execution.worker import Job, perform
-from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages.training import PretrainStage
@@ -31,7 +28,7 @@ def pretrained(config: Path, home: Path, *changes: str) -> tuple[Pipeline, Path]
     """The experiment, and its pretrained model's directory."""
     pipeline = planned(config, SHORT, LAST, *changes)
     for step in in_order([pipeline.models.pretrained]):
-        perform(Job(step, home, Runtime(), 1, 0, False, Provenance.here()))
+        perform_step(step, home)
     return pipeline, Store(home).path(pipeline.models.pretrained)
 
 
