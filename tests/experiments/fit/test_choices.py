@@ -114,7 +114,9 @@ def test_the_advice_names_what_it_follows_from() -> None:
     assert "2,000 pairs of tatoeba → Python documentation, French to English: `mean` BLEU +3.11 [1.31, 4.94]" in few
     assert "stay frozen, the old vocabulary was better" in few
     assert "15,000 pairs of tatoeba → Python documentation, French to English" in advice(12_000, 0.6, continues=False)
-    assert "Extend the vocabulary only if fewer tokens" in advice(10_000, 0.6, continues=True)
+    assert "Extend the vocabulary by few subwords that are frequent, if fewer tokens" in advice(
+        10_000, 0.6, continues=True
+    )
     assert "500 pairs of tatoeba → Python documentation" in advice(600, 0.6, continues=False)
     assert "are trained, the old vocabulary was better (2,000 pairs of tatoeba → tatoeba" in advice(
         2_000, 0.95, continues=False

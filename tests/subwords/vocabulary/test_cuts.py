@@ -63,7 +63,7 @@ def test_kinds_of_cells() -> None:
         learn(german(), kind="wordpiece", size=150),
     )
     assert [cell.kind for cell in cut(in_bytes, "😀").cells] == ["bytes"]
-    assert [cell.kind for cell in cut(byte_level, "ß😀").cells] == ["part", "part"]
+    assert [cell.kind for cell in cut(byte_level, "ß😀").cells] == ["bytes", "bytes"]
     assert [cell.kind for cell in cut(word_pieces, "garten 😀").cells][-1] == "unknown"
     assert {cell.kind for cell in cut(in_bytes, "garten haus").cells} == {""}, "a word's mark is not a character"
 
