@@ -10,19 +10,17 @@ from typing import get_args
 
 import pytest
 
+from small_experiments import perform_step
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.experiment.presets import PRESETS
 from subgraft.config.loading import load
 from subgraft.config.models import MarianSettings, MBartSettings
-from subgraft.config.runtime import Runtime
 from subgraft.contrib.ernie_thu.objective import MaskedEntitiesSettings
 from subgraft.embeddings.methods.registry import METHODS, names_with
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.space import grid
 from subgraft.modeling.conditioning.variants.registry import VariantName
-from subgraft.orchestration.execution.worker import Job, perform
-from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -518,7 +516,7 @@ def test_the_text_bears_the_vocabularies_of_real_size(
     new = pipeline.vocabularies.downstream["decoder"]
     old = [pipeline.models.pretrained.inputs[side] for side in ("encoder", "decoder")]
     for step in in_order([new, *old]):
-        perform(Job(step, tmp_path, Runtime(), 1, 0, False, Provenance.here()))
+        perform_step(step, tmp_path)
     sizes = [Store(tmp_path).artifact(step) for step in (new, *old)]
     assert [len(Tokenizer.load(path)) for path in sizes] == [step.stage.settings.size for step in (new, *old)]  # type: ignore[attr-defined]
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from small_experiments import finish, finish_steps, planned, provenance, tiny, written
+from small_experiments import finish, finish_steps, perform_step, planned, tiny, written
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
-from subgraft.orchestration.execution.worker import Job, perform
+from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 
 CONFIG = tiny(
@@ -55,8 +55,7 @@ def test_weights_of_an_interrupted_pretraining_are_those_of_an_uninterrupted_one
     step = planned(config).models.pretrained
     finish_steps(list(step.inputs.values()), tmp_path)
     _interrupted(step, tmp_path, after=5)
-    job = Job(step, tmp_path / "home", Runtime(checkpoint_seconds=0.001), 1, 0, False, provenance())
-    perform(job)
+    perform_step(step, tmp_path / "home", Runtime(checkpoint_seconds=0.001))
     uninterrupted = tmp_path / "other"
     uninterrupted.mkdir()
     store, whole = Store(tmp_path / "home"), finish_steps([step], uninterrupted)
@@ -66,7 +65,7 @@ def test_weights_of_an_interrupted_pretraining_are_those_of_an_uninterrupted_one
     assert sorted(path.name for path in (store.path(step) / "steps").iterdir()) == ["3", "6"]
 
 
-def _interrupted(step: object, place: Path, after: int) -> None:
+def _interrupted(step: Step, place: Path, after: int) -> None:
     from subgraft.training.loop import Trainer
 
     update = Trainer._update
@@ -82,7 +81,7 @@ def _interrupted(step: object, place: Path, after: int) -> None:
     Trainer._update = stopping  # type: ignore[method-assign,assignment]
     try:
         with pytest.raises(KeyboardInterrupt):
-            perform(Job(step, place / "home", Runtime(checkpoint_seconds=0.001), 1, 0, False, provenance()))  # type: ignore[arg-type]
+            perform_step(step, place / "home", Runtime(checkpoint_seconds=0.001))
     finally:
         Trainer._update = update  # type: ignore[method-assign]
 

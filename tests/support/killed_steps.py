@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from small_experiments import provenance
+from small_experiments import perform_step
 from subgraft.base.errors import OperationalError
 from subgraft.config.runtime import Runtime
-from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.events import StageContext
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
@@ -38,7 +37,6 @@ def made_again_after_a_kill(step: Step, home: Path, at: int, patch: pytest.Monke
     shutil.rmtree(store.path(step))
     shutil.rmtree(store.work(step), ignore_errors=True)
     runtime = Runtime(checkpoint_seconds=1e-6, checkpoints_in_background=False)
-    job = Job(step, place, runtime, 1, 0, False, provenance())
     reported, written = StageContext.metrics, chunked_translation._save_chunk
     chunks = []
 
@@ -57,9 +55,9 @@ def made_again_after_a_kill(step: Step, home: Path, at: int, patch: pytest.Monke
         during.setattr(StageContext, "metrics", dying)
         during.setattr(chunked_translation, "_save_chunk", keep)
         with pytest.raises(OperationalError):
-            perform(job)
+            perform_step(step, place, runtime)
     assert store.find(step) is None
     left = {path: path.stat().st_mtime_ns for path in store.work(step).rglob("*.json")}
-    perform(job)
+    perform_step(step, place, runtime)
     assert all(path.stat().st_mtime_ns == time for path, time in left.items() if path.exists() and chunks)
     return before, digests(store, step)

@@ -251,25 +251,25 @@ def answer_by_bits(data: ReportData, bits: Mapping[str, MetricSummary], other: M
         quality = "better" if chosen.is_better else f"not worse (by a margin of {MARGIN:g})"
         tokens = _tokens(data, chosen.name, "a test line")
         sentence = f"Take {chosen.name}, which is {quality} than {data.baseline}: {chosen.facts}; {tokens}."
-        saving = _saving(data, [each for each in shorter if each.saved - chosen.saved >= WORTH_SAVING])
-        answer = Answer(chosen.name, sentence, (*saving, *seeds), chosen.name)
+        cheaper = [each for each in shorter if each.saved - chosen.saved >= WORTH_SAVING and not each.forgets]
+        saving = _cost_of_fewer_tokens(data, cheaper)
+        answer = Answer(chosen.name, sentence, tuple(filter(None, (saving, *seeds))), chosen.name)
         return _of_trained(data, answer, chosen.name)
     best = max(shorter or contenders, key=lambda each: mean_on_dev(data, each.name))
     sentence = f"Keep {_old(data)}, as {best.objection}: {best.facts}; {_tokens(data, best.name, 'a test line')}."
     level = _level_after(data, best.name, data.baseline)
-    answer = Answer(data.baseline, sentence, (*([level] if level else []), *seeds), best.name)
+    answer = Answer(data.baseline, sentence, tuple(filter(None, (level, *seeds))), best.name)
     return _of_trained(data, answer, best.name)
 
 
-def _saving(data: ReportData, shorter: Sequence[Contender]) -> list[str]:
-    """What the best on dev of the systems with fewer tokens than the chosen one costs, for a reader who needs few."""
-    possible = [each for each in shorter if not each.forgets]
-    if not possible:
-        return []
-    best = max(possible, key=lambda each: mean_on_dev(data, each.name))
+def _cost_of_fewer_tokens(data: ReportData, cheaper: Sequence[Contender]) -> str:
+    """What the best on dev of the systems with fewer tokens than the chosen one costs; empty if there is none."""
+    if not cheaper:
+        return ""
+    best = max(cheaper, key=lambda each: mean_on_dev(data, each.name))
     certainty = "" if best.task.p_value < LEVEL else ", a difference that is not certain"
     tokens = _tokens(data, best.name, "a test line")
-    return [f"If fewer tokens matter more, take {best.name}: {tokens}, at {best.facts}{certainty}."]
+    return f"If fewer tokens matter more, take {best.name}: {tokens}, at {best.facts}{certainty}."
 
 
 def _changes(data: ReportData, name: str) -> int:
