@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from subgraft.modeling.families import Side as Side
@@ -19,6 +21,25 @@ if TYPE_CHECKING:
 
 Model = TypeVar("Model", bound=nn.Module)
 RATES = ("dropout", "attention_dropout", "activation_dropout", "layerdrop")
+
+
+@dataclass(frozen=True)
+class FloatTables:
+    """A side's embeddings in fp32: input [V, d], output [V, d] unless it is tied, bias [V, 1]."""
+
+    input: Tensor
+    output: Tensor | None
+    bias: Tensor | None
+
+    @classmethod
+    def of(cls, side: Side) -> FloatTables:
+        output = None if side.output is None or side.tied else side.output.weight.detach().float()
+        bias = None if side.bias is None else side.bias.detach().float().reshape(-1, 1)
+        return cls(side.input.weight.detach().float(), output, bias)
+
+    def joined(self) -> Tensor:
+        """All tables concatenated by columns [V, columns]."""
+        return torch.cat([table for table in (self.input, self.output, self.bias) if table is not None], dim=1)
 
 
 def without_dropout(model: Model) -> Model:

@@ -19,8 +19,8 @@ from subgraft.embeddings.initialisers.donor import (
     shared_tokens,
 )
 from subgraft.embeddings.initialisers.donor_model import Donor, DonorSide
-from subgraft.embeddings.initialisers.new_rows import FloatTables, InitialiserInputs, mix_subwords
-from subgraft.modeling.sides import side
+from subgraft.embeddings.initialisers.new_rows import InitialiserInputs, mix_subwords
+from subgraft.modeling.sides import FloatTables, side
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import english, fitted_tokenizer, german, german_tokenizer, gpt2, multilingual_tokenizer
@@ -31,7 +31,7 @@ LINEAR = DonorMapping(mapping="linear")
 
 
 def donor_of(tables: FloatTables, mapping: DonorMapping, tokenizer: Tokenizer = TARGET) -> Donor:
-    return Donor("the donor", {"decoder": DonorSide(tokenizer, tables.input, tables.output, tables.bias)}, mapping)
+    return Donor("the donor", {"decoder": DonorSide(tokenizer, tables)}, mapping)
 
 
 def rotated(width: int, seed: int = 3) -> tuple[FloatTables, FloatTables]:

@@ -16,7 +16,7 @@ from subgraft.embeddings.initialisers.donor_model import Donor, DonorSide
 from subgraft.embeddings.initialisers.static_embeddings import train_static
 from subgraft.embeddings.methods.registry import METHODS
 from subgraft.embeddings.transplanting.transplant import Method
-from subgraft.modeling.sides import side
+from subgraft.modeling.sides import FloatTables, side
 from subgraft.pipeline.compute.intrinsic import _cosines_and_ranks, held_out, measure, reinitialise
 from toys import fitted_tokenizer, german, german_tokenizer, marian, mbart, multilingual_tokenizer
 
@@ -48,7 +48,10 @@ def method(name: str, places: Path, model: PreTrainedModel, out: Path) -> Method
     static = {"decoder": places / facts.static} if facts.static else {}
     if facts.donor:
         rows = torch.randn(len(TARGET), 12, generator=torch.Generator().manual_seed(4))
-        return Method(name, donor=Donor("donor", {"decoder": DonorSide(TARGET, rows)}, DonorMapping(atoms=3)))
+        return Method(
+            name,
+            donor=Donor("donor", {"decoder": DonorSide(TARGET, FloatTables(rows, None, None))}, DonorMapping(atoms=3)),
+        )
     if facts.trained is None:
         return Method(name, static=static)  # type: ignore[arg-type]
     out.mkdir()

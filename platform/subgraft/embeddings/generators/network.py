@@ -30,14 +30,13 @@ from subgraft.embeddings.generators.generator import (
     user_error_if_damaged,
 )
 from subgraft.embeddings.initialisers.new_rows import (
-    FloatTables,
     InitialiserInputs,
     NewRows,
     mean_row,
     other_pieces,
 )
 from subgraft.modeling.precision import to_device
-from subgraft.modeling.sides import Side
+from subgraft.modeling.sides import FloatTables, Side
 from subgraft.subwords.similar_tokens.finder import count_fallbacks
 from subgraft.subwords.similar_tokens.token_subwords import subwords
 from subgraft.subwords.vocabulary.entry import Entry
@@ -269,7 +268,7 @@ def add_to_mean(request: InitialiserInputs) -> NewRows:
     tokens = TokenPieces.of(request.source, request.entries, request.common, other_pieces(request))
     joined = generate_rows(network, request.side, tokens)
     fallbacks = count_fallbacks(parts.fallback for parts in subwords(request.source, request.entries))
-    return FloatTables.of(request.side).rows(joined, fallbacks)
+    return NewRows.of_joined(joined, FloatTables.of(request.side), fallbacks)
 
 
 @torch.no_grad()

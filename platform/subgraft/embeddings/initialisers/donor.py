@@ -17,12 +17,12 @@ from torch import Tensor
 from subgraft.base.errors import UserError
 from subgraft.embeddings.initialisers.donor_model import Donor, DonorSide
 from subgraft.embeddings.initialisers.new_rows import (
-    FloatTables,
     InitialiserInputs,
     NewRows,
     interleave_rows,
     mix_subwords,
 )
+from subgraft.modeling.sides import FloatTables
 from subgraft.subwords.vocabulary.alignment import NEW, align
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -87,14 +87,14 @@ def _map_rows(request: InitialiserInputs, donor: Donor, donor_side: DonorSide, t
         known = origin if bias is None else torch.cat([origin, bias], dim=1)
         return map_linearly(known[tokens], known[donor_tokens], table[model_tokens], donor.mapping.ridge)
 
-    donor_output = donor_side.input if donor_side.output is None else donor_side.output
+    donor_tables = donor_side.tables
+    bias = None if tables.bias is None else donor_tables.bias
     if tables.output is None:
-        bias = None if tables.bias is None else donor_side.bias
-        return tables.rows(rows(donor_side.input, bias, tables.joined()), {})
+        return NewRows.of_joined(rows(donor_tables.input, bias, tables.joined()), tables, {})
     heads = tables.output if tables.bias is None else torch.cat([tables.output, tables.bias], dim=1)
-    bias = None if tables.bias is None else donor_side.bias
-    mapped = (rows(donor_side.input, None, tables.input), rows(donor_output, bias, heads))
-    return tables.rows(torch.cat(mapped, dim=1), {})
+    donor_output = donor_tables.input if donor_tables.output is None else donor_tables.output
+    mapped = (rows(donor_tables.input, None, tables.input), rows(donor_output, bias, heads))
+    return NewRows.of_joined(torch.cat(mapped, dim=1), tables, {})
 
 
 def combine_shared(targets: Tensor, dictionary: Tensor, rows: Tensor, atoms: int) -> Tensor:

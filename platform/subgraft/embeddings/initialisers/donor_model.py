@@ -6,29 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from torch import Tensor
-
 from subgraft.config.initialisers import DonorMapping
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.sides import side
+from subgraft.modeling.sides import FloatTables, side
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
 class DonorSide:
-    """The vocabulary of one side of a donor, and its tables in fp32.
-
-    Attributes:
-        input: input embeddings [V, d].
-        output: output embeddings [V, d], unless they are tied to the input or the side has none.
-        bias: output bias [V, 1], if there is one.
-    """
+    """The vocabulary of one side of a donor, and its tables."""
 
     tokenizer: Tokenizer
-    input: Tensor
-    output: Tensor | None = None
-    bias: Tensor | None = None
+    tables: FloatTables
 
 
 @dataclass(frozen=True)
@@ -45,13 +35,10 @@ class Donor:
     @classmethod
     def of(cls, bundle: Bundle, mapping: DonorMapping, name: str) -> Donor:
         """The donor that is this model."""
-        sides: dict[SideName, DonorSide] = {}
-        for each, tokenizer in bundle.tokenizers.items():
-            theirs = side(bundle.model, each)
-            table = theirs.input.weight.detach().float()
-            output = None if theirs.output is None or theirs.tied else theirs.output.weight.detach().float()
-            bias = None if theirs.bias is None else theirs.bias.detach().float().reshape(-1, 1)
-            sides[each] = DonorSide(tokenizer, table, output, bias)
+        sides = {
+            each: DonorSide(tokenizer, FloatTables.of(side(bundle.model, each)))
+            for each, tokenizer in bundle.tokenizers.items()
+        }
         return cls(name, sides, mapping)
 
     def side(self, name: SideName) -> DonorSide:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.initialisers.donor_model import Donor
-from subgraft.modeling.sides import Side
+from subgraft.modeling.sides import FloatTables, Side
 from subgraft.subwords.similar_tokens.finder import count_fallbacks
 from subgraft.subwords.similar_tokens.ragged import ragged_ranges
 from subgraft.subwords.similar_tokens.token_subwords import partial_characters, subwords
@@ -117,34 +117,16 @@ class NewRows:
     scale: float | None = None
     matrix: MixingMatrix | None = None
 
+    @classmethod
+    def of_joined(cls, joined: Tensor, tables: FloatTables, fallbacks: Mapping[str, int]) -> NewRows:
+        """Split rows [n, columns] that are concatenated like `FloatTables.joined`."""
+        width = tables.input.shape[1]
+        output = None if tables.output is None else joined[:, width : 2 * width]
+        bias = None if tables.bias is None else joined[:, -1]
+        return cls(joined[:, :width], output, bias, fallbacks)
+
 
 Initialiser = Callable[[InitialiserInputs], NewRows]
-
-
-@dataclass(frozen=True)
-class FloatTables:
-    """A side's embeddings in fp32: input [V, d], output [V, d] unless it is tied, bias [V, 1]."""
-
-    input: Tensor
-    output: Tensor | None
-    bias: Tensor | None
-
-    @classmethod
-    def of(cls, side: Side) -> FloatTables:
-        output = None if side.output is None or side.tied else side.output.weight.detach().float()
-        bias = None if side.bias is None else side.bias.detach().float().reshape(-1, 1)
-        return cls(side.input.weight.detach().float(), output, bias)
-
-    def joined(self) -> Tensor:
-        """All tables concatenated by columns [V, columns]."""
-        return torch.cat([table for table in (self.input, self.output, self.bias) if table is not None], dim=1)
-
-    def rows(self, joined: Tensor, fallbacks: Mapping[str, int]) -> NewRows:
-        """Split rows [n, columns] of the joined tables."""
-        width = self.input.shape[1]
-        output = None if self.output is None else joined[:, width : 2 * width]
-        bias = None if self.bias is None else joined[:, -1]
-        return NewRows(joined[:, :width], output, bias, fallbacks)
 
 
 @torch.no_grad()

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from subgraft.embeddings.initialisers.new_rows import FloatTables, InitialiserInputs, NewRows, mean_row, mix_others
+from subgraft.embeddings.initialisers.new_rows import InitialiserInputs, NewRows, mean_row, mix_others
+from subgraft.modeling.sides import FloatTables
 from subgraft.subwords.vocabulary.entry import Entry
 
 LONGEST = 6  # characters of an n-gram, the paper's limit
@@ -38,7 +38,7 @@ def reconstruct(request: InitialiserInputs) -> NewRows:
     requested = incidence([character_ngrams(entry) for entry in request.entries], numbers)
     unknown = len(request.entries) - len(requested.indices()[0].bincount().nonzero())
     rows = torch.cat([requested @ vectors + mean, mix_others(request).mix(targets)])
-    return replace(tables.rows(rows, {}), fallbacks={"mean": unknown})
+    return NewRows.of_joined(rows, tables, {"mean": unknown})
 
 
 def character_ngrams(entry: Entry) -> list[str]:

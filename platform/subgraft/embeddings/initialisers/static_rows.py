@@ -10,13 +10,13 @@ from torch import Tensor
 
 from subgraft.base.errors import UserError
 from subgraft.embeddings.initialisers.new_rows import (
-    FloatTables,
     InitialiserInputs,
     NewRows,
     interleave_rows,
     mix_subwords,
 )
 from subgraft.embeddings.initialisers.static_embeddings import HOW_TO_MAKE, StaticEmbeddings
+from subgraft.modeling.sides import FloatTables
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def map_vectors(request: InitialiserInputs, space: StaticSpace) -> NewRows:
     tables = FloatTables.of(request.side)
     targets = tables.joined()[space.origins].double()
     solution = torch.linalg.lstsq(_with_constant(space.seen), targets, driver="gelsd").solution
-    return tables.rows((_with_constant(space.unseen) @ solution).float(), {})
+    return NewRows.of_joined((_with_constant(space.unseen) @ solution).float(), tables, {})
 
 
 def _with_constant(vectors: Tensor) -> Tensor:

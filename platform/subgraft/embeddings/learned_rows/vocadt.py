@@ -24,12 +24,11 @@ from transformers import PreTrainedModel
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.initialisers.learned_embeddings import LearnedEmbeddings, origin
-from subgraft.embeddings.initialisers.new_rows import FloatTables
 from subgraft.embeddings.learned_rows.distillation import loaded_for_text
 from subgraft.embeddings.methods.vocadt import VOCADT, VocadtStage
 from subgraft.embeddings.transplanting.transplant import Method, graft, initialised_sides
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.sides import input_scale, side, without_dropout
+from subgraft.modeling.sides import FloatTables, input_scale, side, without_dropout
 from subgraft.modeling.sides import side as side_of
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

@@ -37,7 +37,8 @@ def draw_matched(request: InitialiserInputs) -> NewRows:
 def _draw_rows(request: InitialiserInputs, fit: Callable[[Tensor, Tensor], Tensor]) -> NewRows:
     import torch
 
-    from subgraft.embeddings.initialisers.new_rows import FloatTables, NewRows
+    from subgraft.embeddings.initialisers.new_rows import NewRows
+    from subgraft.modeling.sides import FloatTables
 
     # The two sides of a model must not get the same noise.
     randomness = torch.Generator().manual_seed(2 * request.seed + (request.side.name == "decoder"))

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from subgraft.config.settings_base import SideName
-from subgraft.embeddings.initialisers.new_rows import FloatTables
+from subgraft.embeddings.initialisers.new_rows import NewRows
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import language_code
-from subgraft.modeling.sides import Side, Tables, replace_tables, shares_table, side
+from subgraft.modeling.sides import FloatTables, Side, Tables, replace_tables, shares_table, side
 from subgraft.modeling.tokenizers import DRAWN_LIKE_CODES, MEAN_OF_CODES, with_languages
 from subgraft.subwords.vocabulary.extend import with_codes
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -84,7 +84,7 @@ def _extend_tables(upstream: Side, tokenizer: Tokenizer, languages: Mapping[str,
             code_rows.append(mean + noise_row * variance.sqrt())
         else:
             code_rows.append(joined[language_code(tokenizer, initialiser)])
-    rows = tables.rows(torch.stack(code_rows), {})
+    rows = NewRows.of_joined(torch.stack(code_rows), tables, {})
 
     def with_rows(table: Tensor, new: Tensor) -> Tensor:
         return torch.cat([table[: len(tokenizer)], new.to(table.dtype), table[size:]])
