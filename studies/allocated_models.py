@@ -226,7 +226,8 @@ def _text(corpus: Corpus, split: str) -> Iterator[str]:
 
 def train(tokenizer: Tokenizer, texts: Texts, design: Design, seed: int) -> tuple[Bundle, int]:
     """A model, and how many target tokens it was trained on."""
-    bundle = Bundle(family_named("mbart").build(design.model, tokenizer, tokenizer, seed), tokenizer, tokenizer)
+    family = family_named(design.model.model_type)
+    bundle = Bundle(family.build(design.model, tokenizer, tokenizer, seed), tokenizer, tokenizer)
     parts = [NoisedLines(lines, language, bundle, seed) for language, lines in texts.train.items()]
     data, settings = CountedData(Concatenation(parts), *bundle.padding), design.training
     assert settings.target_sampling is not None

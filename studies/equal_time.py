@@ -239,7 +239,7 @@ def run(name: str, way: Way, tokenizer: Tokenizer, texts: Texts, seed: int, args
         dropout=0.0,
         embedding_width=args.width // 2 if way.half else None,
     )
-    model = family_named("mbart").build(body, tokenizer, tokenizer, seed)
+    model = family_named(body.model_type).build(body, tokenizer, tokenizer, seed)
     settings = PretrainSettings(
         epochs=1000,
         batch_size=args.batch,

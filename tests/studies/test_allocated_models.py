@@ -59,7 +59,7 @@ def test_the_same_is_missing_whatever_the_vocabulary() -> None:
     sources = []
     for size in (60, 80):
         tokenizer = learn(lines, kind="unigram", size=size, byte_fallback=False, mask=True, languages=("en_XX",))
-        model = family_named("mbart").build(study.Design(1, characters=60).model, tokenizer, tokenizer, 1)
+        model = family_named("factorised_mbart").build(study.Design(1, characters=60).model, tokenizer, tokenizer, 1)
         examples = study.NoisedLines(lines, "en", Bundle(model, tokenizer, tokenizer), seed=3)
         sources.append([_read(examples.example(place, 2).source, tokenizer) for place in range(len(lines))])
         assert list(examples.lengths) == [len(line) + 1 for line in lines]

@@ -56,6 +56,11 @@ class TransformerSettings(Settings):
     max_positions: Annotated[int, Field(ge=16, le=MAX_SEQUENCE_LENGTH)] = 512
 
     @property
+    def model_type(self) -> str:
+        """The model type in config.json."""
+        return self.family
+
+    @property
     def width_of_rows(self) -> int:
         """The width of the embedding matrices."""
         return self.d_model

@@ -42,6 +42,10 @@ class MBartSettings(TwoStackSettings):
     embedding_width: Annotated[int, Field(ge=1, le=MAX_WIDTH)] | None = None
 
     @property
+    def model_type(self) -> str:
+        return self.family if self.embedding_width is None else "factorised_mbart"
+
+    @property
     def width_of_rows(self) -> int:
         return self.embedding_width or self.d_model
 
@@ -76,6 +80,10 @@ class BertSettings(OneStackSettings):
     family: Literal["bert"] = "bert"
     dropout: Share = 0.1
     embedding_width: Annotated[int, Field(ge=1, le=MAX_WIDTH)] | None = None
+
+    @property
+    def model_type(self) -> str:
+        return self.family if self.embedding_width is None else "electra"
 
     @property
     def width_of_rows(self) -> int:

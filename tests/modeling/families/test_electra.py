@@ -30,7 +30,7 @@ SETTINGS = BertSettings(**one_stack(SHAPE, "encoder_layers"), embedding_width=WI
 
 def electra() -> PreTrainedModel:
     tokenizer = cased_tokenizer()
-    model = FAMILIES["bert"].build(SETTINGS, tokenizer, tokenizer, 1)
+    model = FAMILIES["electra"].build(SETTINGS, tokenizer, tokenizer, 1)
     with torch.no_grad():
         model.generator_lm_head.bias.copy_(torch.linspace(-0.5, 0.5, len(tokenizer)))  # type: ignore[union-attr,operator]
     return model.eval()  # type: ignore[no-any-return]

@@ -39,7 +39,7 @@ TARGETS = torch.tensor([[8, 29, 28], [8, 3, 2]])
 
 def factorised() -> PreTrainedModel:
     tokenizer = multilingual_tokenizer()
-    model = FAMILIES["mbart"].build(SETTINGS, tokenizer, tokenizer, 1)
+    model = FAMILIES["factorised_mbart"].build(SETTINGS, tokenizer, tokenizer, 1)
     bias = output_bias(model)
     bias.copy_(torch.linspace(-0.5, 0.5, bias.numel()))
     return model.eval()  # type: ignore[no-any-return]
@@ -77,7 +77,7 @@ def test_a_saved_directory_gives_the_same_logits_ties_and_count(kind: str, tmp_p
 
 
 def test_half_the_width_is_half_the_table_and_a_projection() -> None:
-    narrow, wide = (FAMILIES["mbart"].config_dict(each, 90, 90) for each in (SETTINGS, MBartSettings(**SHAPE)))
+    narrow, wide = (config_dict(each, 90, 90) for each in (SETTINGS, MBartSettings(**SHAPE)))
     saved = count_parameters(wide).total - count_parameters(narrow).total
     assert saved == 90 * (SHAPE["d_model"] - WIDTH) - WIDTH * SHAPE["d_model"]
     size = len(multilingual_tokenizer())
@@ -141,7 +141,7 @@ def test_hidden_states_are_initially_as_large_as_those_of_an_mbart_without_proje
     ids = torch.from_numpy(tokenizer.ordinary_ids)
     spreads = []
     for settings in (MBartSettings(**shape, embedding_width=32), MBartSettings(**shape)):
-        encoder: Any = FAMILIES["mbart"].build(settings, tokenizer, tokenizer, 1).get_encoder()
+        encoder: Any = FAMILIES[settings.model_type].build(settings, tokenizer, tokenizer, 1).get_encoder()
         rows = encoder.embed_tokens(ids)
         spreads.append(float((encoder.embed_projection(rows) if settings.embedding_width else rows).detach().std()))
     assert spreads[0] == pytest.approx(spreads[1], rel=0.1)

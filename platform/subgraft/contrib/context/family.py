@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
-from subgraft.config.models import MBartSettings
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.mbart import MBart
 from subgraft.modeling.families.model_parts import Config, Parameters, Tables
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from subgraft.config.settings_base import SideName
-    from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
 class ContextMBart(MBart):
@@ -38,12 +36,6 @@ class ContextMBart(MBart):
         body += 2 * parameter_counts.attention(width) + 2 * parameter_counts.norm(width)
         body += parameter_counts.feed_forward(width, config["encoder_ffn_dim"])
         return Parameters(body, body)
-
-    def config_dict(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        raise UserError(_MADE_OF_FINETUNED)
-
-    def build(self, settings: MBartSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
-        raise UserError(_MADE_OF_FINETUNED)
 
     def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
         raise UserError(_MADE_OF_FINETUNED)

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from subgraft.contrib.ernie.settings import ErnieSettings
 from subgraft.modeling.families.bert import Bert
-from subgraft.modeling.families.encoder_only import EncoderOnly
 from subgraft.modeling.families.model_parts import Config
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-    from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 # transformers' default of a configuration that does not name it.
 _TASKS = 3
@@ -36,9 +30,6 @@ class Ernie(Bert):
         if settings.task_embeddings:
             sizes |= {"use_task_id": True, "task_type_vocab_size": settings.task_embeddings}
         return {**sizes, "type_vocab_size": settings.segments}
-
-    def build(self, settings: Any, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
-        return EncoderOnly.build(self, settings, encoder, decoder, seed)
 
     def stack_parameters(self, config: Config, layer: Callable[[int, int], int]) -> int:
         return super().stack_parameters(config, layer) + self.task_embeddings(config) * self.width(config)

@@ -12,7 +12,6 @@ from subgraft.base.errors import UserError
 from subgraft.contrib.ernie3.settings import BranchedSettings
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.bert import Bert
-from subgraft.modeling.families.family import Family
 from subgraft.modeling.families.heads import Head
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from subgraft.config.settings_base import HeadKind
-    from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
 class Branched(Bert):
@@ -35,7 +33,7 @@ class Branched(Bert):
     memory = "subgraft.contrib.ernie3.recurrence:RecurrentObjective"
     forwards_inputs = {"branch": "nlg"}  # noqa: RUF012
 
-    def config_dict(self, settings: BranchedSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:  # type: ignore[override]
+    def config_dict(self, settings: BranchedSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         return {
             **self.one_stack_sizes(settings, decoder_size),
             "branch_layers": settings.branch_layers,
@@ -43,11 +41,6 @@ class Branched(Bert):
             "branch_heads": settings.branch_heads,
             "branch_inner_width": settings.branch_ffn_dim,
         }
-
-    def build(  # type: ignore[override]
-        self, settings: BranchedSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int
-    ) -> PreTrainedModel:
-        return Family.build(self, settings, encoder, decoder, seed)
 
     def has_segments(self, config: Config) -> bool:
         return False

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from subgraft.contrib.ernie_thu.settings import KnowledgeableSettings
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.bert import Bert
-from subgraft.modeling.families.family import Family
 from subgraft.modeling.families.heads import Head
 from subgraft.modeling.families.model_parts import Config, Parameters
 
@@ -34,7 +33,7 @@ class Knowledgeable(Bert):
     next_sentence_class = "KnowledgeableForPreTraining"
     objectives = KnowledgeableSettings.objectives
 
-    def config_dict(self, settings: KnowledgeableSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:  # type: ignore[override]
+    def config_dict(self, settings: KnowledgeableSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         sizes = self.one_stack_sizes(settings, decoder_size)
         return {
             **sizes,
@@ -43,12 +42,6 @@ class Knowledgeable(Bert):
             "entity_width": settings.entity_width,
             "entity_heads": settings.entity_heads,
         }
-
-    def build(  # type: ignore[override]
-        self, settings: KnowledgeableSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int
-    ) -> PreTrainedModel:
-        """Without its entities, which `take_inputs` adds."""
-        return Family.build(self, settings, encoder, decoder, seed)
 
     def take_inputs(self, model: PreTrainedModel, inputs: Mapping[str, Path]) -> None:
         from subgraft.contrib.ernie_thu.entity_table import EntityTable

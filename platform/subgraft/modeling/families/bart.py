@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from subgraft.base.errors import UserError
 from subgraft.config.models import BartSettings
 from subgraft.modeling.families import parameter_counts
-from subgraft.modeling.families.bart_like import OneTable, new_config, shape
+from subgraft.modeling.families.bart_like import OneTable
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection, Tables, TableSize
 from subgraft.modeling.families.sequence_format import SequenceFormat, required_token, start_role
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from subgraft.config.corpora import Languages
+    from subgraft.config.model_shapes import TwoStackSettings
     from subgraft.config.settings_base import SideName
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -54,19 +55,9 @@ class Bart(OneTable):
         """</s></s>, as in RoBERTa."""
         return ending * 2
 
-    def config_dict(self, settings: BartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        # Ids within the smallest possible vocabulary: a padding row must exist.
-        ids = {"pad_token_id": 0, "decoder_start_token_id": 0}
-        return {"model_type": self.model_type, **shape(settings), "vocab_size": decoder_size, **ids}
-
-    def new_config(self, settings: BartSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
+    def new_config(self, settings: TwoStackSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
         """As in published models, embeddings are not scaled."""
-        return {
-            **new_config(settings, decoder),
-            "vocab_size": len(decoder),
-            "scale_embedding": False,
-            "decoder_start_token_id": decoder.special["eos"],
-        }
+        return {**super().new_config(settings, encoder, decoder), "scale_embedding": False}
 
     def build(self, settings: BartSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
         """Every output begins with <s>, as in training."""
@@ -92,9 +83,6 @@ class SourcedBart(Bart):
     ctranslate2_loader = None
     lends_encoder = False
     one_table = False
-
-    def config_dict(self, settings: BartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        raise UserError("a BART with a source encoder cannot be built: it is made of a BART")
 
     def model_class(self) -> type[PreTrainedModel]:
         from subgraft.modeling.families.sourced_bart import SourcedBartForConditionalGeneration

@@ -48,6 +48,42 @@ class BartLike(Family):
             name: value for name, value in config.items() if name not in ("decoder_vocab_size", "encoder_pad_token_id")
         }
 
+    def config_dict(self, settings: TwoStackSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        """Encoder and decoder have the same width and heads."""
+        return {
+            "model_type": self.model_type,
+            "vocab_size": decoder_size,
+            "d_model": settings.d_model,
+            "encoder_layers": settings.encoder_layers,
+            "decoder_layers": settings.decoder_layers,
+            "encoder_attention_heads": settings.attention_heads,
+            "decoder_attention_heads": settings.attention_heads,
+            "encoder_ffn_dim": settings.ffn_dim,
+            "decoder_ffn_dim": settings.ffn_dim,
+            "max_position_embeddings": settings.max_positions,
+            # Ids within the smallest possible vocabulary: a padding row must exist.
+            "pad_token_id": 0,
+            "decoder_start_token_id": 0,
+        }
+
+    def new_config(self, settings: TwoStackSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
+        """Token ids are the decoder's, because generation reads them. Decoding starts with the end token.
+
+        No end token is forced, so that a translation that reached its length limit does not look complete.
+        """
+        return {
+            **self.config_dict(settings, len(encoder), len(decoder)),
+            "dropout": settings.dropout,
+            "attention_dropout": settings.attention_dropout,
+            "activation_dropout": settings.activation_dropout,
+            "scale_embedding": True,
+            "pad_token_id": decoder.special["pad"],
+            "bos_token_id": decoder.special.get("bos"),
+            "eos_token_id": decoder.special["eos"],
+            "decoder_start_token_id": decoder.special["eos"],
+            "forced_eos_token_id": None,
+        }
+
     def layers(self, config: Config, side: SideName) -> int:
         return int(config[f"{side}_layers"])
 
@@ -192,38 +228,6 @@ class OneTable(BartLike):
         if not shared:
             raise separate_tables_error(self.model_type)
         return self.model_class(), type(config)(**self.without_second_side(settings))
-
-
-def shape(settings: TwoStackSettings) -> dict[str, Any]:
-    """The sizes of a new model; encoder and decoder have the same width and heads."""
-    return {
-        "d_model": settings.d_model,
-        "encoder_layers": settings.encoder_layers,
-        "decoder_layers": settings.decoder_layers,
-        "encoder_attention_heads": settings.attention_heads,
-        "decoder_attention_heads": settings.attention_heads,
-        "encoder_ffn_dim": settings.ffn_dim,
-        "decoder_ffn_dim": settings.ffn_dim,
-        "max_position_embeddings": settings.max_positions,
-    }
-
-
-def new_config(settings: TwoStackSettings, decoder: Tokenizer) -> dict[str, Any]:
-    """The common entries of new configurations. Token ids are the decoder's, because generation reads them.
-
-    No end token is forced, so that a translation that reached its length limit does not look complete.
-    """
-    return {
-        **shape(settings),
-        "dropout": settings.dropout,
-        "attention_dropout": settings.attention_dropout,
-        "activation_dropout": settings.activation_dropout,
-        "scale_embedding": True,
-        "pad_token_id": decoder.special["pad"],
-        "bos_token_id": decoder.special.get("bos"),
-        "eos_token_id": decoder.special["eos"],
-        "forced_eos_token_id": None,
-    }
 
 
 def _sinusoids(table: nn.Embedding) -> Tensor:

@@ -19,7 +19,6 @@ from subgraft.modeling.families.model_parts import Config, Projection
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from transformers import PreTrainedModel
 
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -45,19 +44,10 @@ class Bert(EncoderOnly):
             return config
         return {**config, "architectures": [self.transformers_class]}
 
-    def config_dict(self, settings: BertSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        """Settings with `embedding_width` describe an ELECTRA generator."""
-        sizes = self.one_stack_sizes(settings, decoder_size)
-        if settings.embedding_width is None:
-            return sizes
-        return {**sizes, "model_type": Electra.model_type, "embedding_size": settings.embedding_width}
+    def config_dict(self, settings: Any, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        return self.one_stack_sizes(settings, decoder_size)
 
-    def build(self, settings: BertSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
-        if settings.embedding_width is not None and not isinstance(self, Electra):
-            return Electra().build(settings, encoder, decoder, seed)
-        return super().build(settings, encoder, decoder, seed)
-
-    def new_config(self, settings: BertSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
+    def new_config(self, settings: Any, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
         return {
             **self.config_dict(settings, len(encoder), len(decoder)),
             "hidden_dropout_prob": settings.dropout,
@@ -81,6 +71,9 @@ class Electra(Bert):
     ctranslate2_encoder = None
     bias_named_twice = False
     has_pooler = False
+
+    def config_dict(self, settings: Any, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        return {**self.one_stack_sizes(settings, decoder_size), "embedding_size": settings.width_of_rows}
 
     def check_token_head(self, config: Config) -> None:
         if config.get("architectures") == ["ElectraForPreTraining"]:
@@ -136,9 +129,6 @@ class XLMRoberta(Roberta):
     model_type = "xlm-roberta"
     transformers_class = "XLMRobertaForMaskedLM"
     stack_class, decoder_class = "XLMRobertaModel", "XLMRobertaForCausalLM"
-
-    def config_dict(self, settings: Any, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        return EncoderOnly.config_dict(self, settings, encoder_size, decoder_size)  # which builds none
 
 
 class DistilBert(EncoderOnly):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from subgraft.base.errors import UserError
 from subgraft.config.models import M2M100Settings
 from subgraft.modeling.families import parameter_counts
-from subgraft.modeling.families.bart_like import OneTable, new_config, shape
+from subgraft.modeling.families.bart_like import OneTable
 from subgraft.modeling.families.family import require_same_padding
 from subgraft.modeling.families.model_parts import Config, Parameters, Tables
 from subgraft.modeling.families.sequence_format import SequenceFormat, language_codes, required_token, start_role
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from subgraft.config.corpora import Languages
+    from subgraft.config.model_shapes import TwoStackSettings
     from subgraft.config.settings_base import SideName
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -67,20 +68,10 @@ class M2M100(OneTable):
             return SequenceFormat((ends[0], codes[0]), (ends[1],), start, (), codes[1])
         return SequenceFormat((ends[0],), (ends[1],), start, (codes[0],), codes[1])
 
-    def config_dict(self, settings: M2M100Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        # Ids within the smallest possible vocabulary: a padding row must exist.
-        ids = {"pad_token_id": 0, "decoder_start_token_id": 0}
-        return {"model_type": self.model_type, **shape(settings), "vocab_size": decoder_size, **ids}
-
-    def new_config(self, settings: M2M100Settings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
+    def new_config(self, settings: TwoStackSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
         """New models have no layerdrop, unlike published configurations."""
-        return {
-            "vocab_size": len(decoder),
-            "decoder_start_token_id": decoder.special["eos"],
-            "encoder_layerdrop": 0.0,
-            "decoder_layerdrop": 0.0,
-            **new_config(settings, decoder),
-        }
+        layerdrop = {"encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0}
+        return {**super().new_config(settings, encoder, decoder), **layerdrop}
 
     def published_tokenizers(self, directory: Path) -> dict[SideName, Tokenizer] | None:
         """From sentencepiece.bpe.model, vocab.json, and the codes of transformers' tokenizer, which follow the pieces.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.config.models import MarianSettings
-from subgraft.modeling.families.bart_like import BartLike, new_config, shape
+from subgraft.modeling.families.bart_like import BartLike
 from subgraft.modeling.families.model_parts import Config, Parameters, Side
 from subgraft.modeling.families.sequence_format import (
     SequenceFormat,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
     from subgraft.config.corpora import Languages
+    from subgraft.config.model_shapes import TwoStackSettings
     from subgraft.config.settings_base import SideName
     from subgraft.modeling.families.bart_like import ClassAndConfig
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -58,27 +59,21 @@ class Marian(BartLike):
         start = required_token(target, start_role(config, "pad"), "a Marian")
         return SequenceFormat(*ends, start, target_language_prefix(source, languages, ">>"))
 
-    def config_dict(self, settings: MarianSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+    def config_dict(self, settings: TwoStackSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         sizes = {"vocab_size": encoder_size, "decoder_vocab_size": decoder_size}
-        # Ids within the smallest possible vocabulary: a padding row must exist.
-        ids = {"pad_token_id": 0, "decoder_start_token_id": 0}
-        separate = {"share_encoder_decoder_embeddings": False}
-        return {"model_type": self.model_type, **shape(settings), **sizes, **ids, **separate}
+        return {**super().config_dict(settings, encoder_size, decoder_size), **sizes, **self.separate_config}
 
-    def new_config(self, settings: MarianSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
+    def new_config(self, settings: TwoStackSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
         """A translation Transformer (Vaswani et al., 2017) with Marian's architecture and tied output projection.
 
         Weights are drawn from N(0, 1/d_model), so that scaled embeddings have unit variance.
         """
         return {
-            "vocab_size": len(encoder),
-            "decoder_vocab_size": len(decoder),
-            "share_encoder_decoder_embeddings": False,
+            **super().new_config(settings, encoder, decoder),
             "activation_function": "relu",
             "init_std": settings.d_model**-0.5,
             "encoder_pad_token_id": encoder.special["pad"],
             "decoder_start_token_id": decoder.special["pad"],
-            **new_config(settings, decoder),
         }
 
     def published_tokenizers(self, directory: Path) -> dict[SideName, Tokenizer] | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from subgraft.base.errors import UserError
 from subgraft.config.models import MBartSettings
 from subgraft.modeling.families import parameter_counts
-from subgraft.modeling.families.bart_like import BartLike, new_config, shape
+from subgraft.modeling.families.bart_like import BartLike
 from subgraft.modeling.families.model_parts import Config, Parameters
 from subgraft.modeling.families.sequence_format import SequenceFormat, language_codes, required_token, start_role
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
     from subgraft.config.corpora import Languages
+    from subgraft.config.model_shapes import TwoStackSettings
     from subgraft.modeling.families.bart_like import ClassAndConfig
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 # The model type of an mBART that reads preceding sentences: see contrib.
@@ -81,21 +82,9 @@ class MBart(BartLike):
         own = {"context_sentences": sentences, "context_end_id": end_id}
         return {**entries, "model_type": _IN_CONTEXT, **own}
 
-    def config_dict(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        if settings.embedding_width is not None:
-            return FactorisedMBart().config_dict(settings, encoder_size, decoder_size)
-        # Ids within the smallest possible vocabulary: a padding row must exist.
-        ids = {"pad_token_id": 0, "decoder_start_token_id": 0}
-        return {"model_type": self.model_type, **shape(settings), "vocab_size": decoder_size, **ids}
-
-    def build(self, settings: MBartSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
-        if settings.embedding_width is not None and not isinstance(self, FactorisedMBart):
-            return FactorisedMBart().build(settings, encoder, decoder, seed)
-        return super().build(settings, encoder, decoder, seed)
-
-    def new_config(self, settings: MBartSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
+    def new_config(self, settings: TwoStackSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
         """Targets start with their language's code, so callers of `generate` set `decoder_start_token_id`."""
-        return {"vocab_size": len(decoder), **new_config(settings, decoder)}
+        return {**super().new_config(settings, encoder, decoder), "decoder_start_token_id": None}
 
     def ctranslate2_settings(self, config: Config) -> Mapping[str, Any]:
         return {"normalize_before": True, "normalize_embedding": True}
@@ -125,12 +114,6 @@ class SplitMBart(MBart):
 
         return SplitMBartForConditionalGeneration
 
-    def config_dict(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        raise UserError("a split mBART cannot be built: a transfer makes it")
-
-    def build(self, settings: MBartSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
-        raise UserError("a split mBART cannot be built: a transfer makes it")
-
 
 class FactorisedMBart(MBart):
     """An mBART with narrower embeddings. Its class in `factorised_mbart.py` is saved next to the weights."""
@@ -159,20 +142,18 @@ class FactorisedMBart(MBart):
         body, projection = super().body_parameters(config).total, self.embedding_width(config) * self.width(config)
         return Parameters(body + projection, body + projection)
 
-    def config_dict(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        ids = {"pad_token_id": 0, "decoder_start_token_id": 0, "encoder_pad_token_id": 0}
-        tables = {"vocab_size": decoder_size, "decoder_vocab_size": decoder_size, "shared_table": True}
-        width = {"embedding_size": settings.embedding_width}
-        return {"model_type": self.model_type, **shape(settings), **tables, **width, **ids}
-
-    def new_config(self, settings: MBartSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
+    def config_dict(self, settings: TwoStackSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         return {
-            **super().new_config(settings, encoder, decoder),
-            "decoder_vocab_size": len(decoder),
-            "encoder_pad_token_id": decoder.special["pad"],
-            "embedding_size": settings.embedding_width,
+            **super().config_dict(settings, encoder_size, decoder_size),
+            "decoder_vocab_size": decoder_size,
+            "encoder_pad_token_id": 0,
+            "embedding_size": settings.width_of_rows,
             "shared_table": True,
         }
+
+    def new_config(self, settings: TwoStackSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
+        padding = {"encoder_pad_token_id": decoder.special["pad"]}
+        return {**super().new_config(settings, encoder, decoder), **padding}
 
     def model_class(self) -> type[PreTrainedModel]:
         from subgraft.modeling.families.factorised_mbart import FactorisedMBartForConditionalGeneration

@@ -162,7 +162,7 @@ def count_parameters(config: Config, frozen: Iterable[SideName] = ()) -> Paramet
 
 def config_dict(model: ModelSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
     """The entries of a new model's configuration on which its number of parameters depends."""
-    return family_named(model.family).config_dict(model, encoder_size, decoder_size)
+    return family_named(model.model_type).config_dict(model, encoder_size, decoder_size)
 
 
 def as_both_sides(config: Config) -> dict[str, Any]:

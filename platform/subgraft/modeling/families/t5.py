@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from subgraft.base.errors import UserError
 from subgraft.config.models import T5Settings
 from subgraft.modeling.families.family import Family, separate_tables_error
 from subgraft.modeling.families.heads import Head, is_headed
@@ -201,6 +200,3 @@ class MT5(T5):
 
     def is_tied(self, config: Config) -> bool:
         return False
-
-    def config_dict(self, settings: T5Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        raise UserError("an mT5 cannot be built", hint="Build a T5 with `tied: false` and `gated: true`.")

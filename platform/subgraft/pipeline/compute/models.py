@@ -142,7 +142,7 @@ def build(model: ModelSettings, inputs: Inputs, seed: int) -> Bundle:
     target = Tokenizer.load(inputs["decoder"])
     shares_vocabulary = model.one_vocabulary or inputs["encoder"] == inputs["decoder"]
     source = target if shares_vocabulary else Tokenizer.load(inputs["encoder"])
-    family = family_named(model.family)
+    family = family_named(model.model_type)
     built = family.build(model, source, target, seed)
     family.take_inputs(built, inputs)
     return Bundle(built, source, target)
