@@ -255,6 +255,7 @@ MISTAKES = [
     ("models pull models:/absent@champion --out vocabulary", ["vocabulary: exists and is not an empty directory"]),
     ("models promote absent/3", ["absent/3: a model's name was expected"]),
     ("models promote absent --level 1", ["--level", "'1'", "between 0 and 1"]),
+    ("fit gpt2 --text text.txt --out a/b/new --hours 1_0", ["--hours", "'1_0'", "above zero"]),
     ("models promote absent --level 0.0001", ["--level: with 1,000 samples", "--samples"]),
     ("store gc --apply", ["--keep"]),
     ("store gc --keep absent.yaml --apply", ["absent.yaml"]),

@@ -187,7 +187,8 @@ def add_text_field(command: Options) -> None:
 def add_max_lost_lines(command: Options) -> None:
     what = "share of the text's lines that the old vocabulary gives back and the new one may change"
     share = f"{what} (default {MAX_LOST_LINES:g})"
-    command.add_argument("--max-lost-lines", type=share_of_lines, default=MAX_LOST_LINES, metavar="SHARE", help=share)
+    number = number_in("from 0 to 1", lambda value: 0 <= value <= 1)
+    command.add_argument("--max-lost-lines", type=number, default=MAX_LOST_LINES, metavar="SHARE", help=share)
 
 
 def add_field(command: Options, help: str) -> None:
@@ -247,12 +248,16 @@ def whole_number(minimum: int, maximum: int = _UNBOUNDED) -> Callable[[str], int
     return convert
 
 
-def positive_number(text: str) -> float:
-    """A type of argument: a finite number above zero."""
-    with suppress(ValueError):
-        if 0 < float(text) < math.inf:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"expected a number above zero, found '{text}'")
+def number_in(bounds: str, is_in: Callable[[float], bool]) -> Callable[[str], float]:
+    """A type of argument: a number within bounds, which an error names."""
+
+    def convert(text: str) -> float:
+        with suppress(ValueError):
+            if "_" not in text and is_in(float(text)):  # Python reads 1_0 as 10
+                return float(text)
+        raise argparse.ArgumentTypeError(f"expected a number {bounds}, found '{text}'")
+
+    return convert
 
 
 def languages(text: str) -> Languages:
@@ -291,38 +296,6 @@ def sides(text: str) -> tuple[SideName, ...]:
     if len(set(names)) < len(names) or not set(names) <= allowed.keys():
         raise argparse.ArgumentTypeError(f"expected decoder, encoder or encoder,decoder, found '{text}'")
     return tuple(allowed[side] for side in names)
-
-
-def fraction(text: str) -> float:
-    """A type of argument: a number above 0 and below 1."""
-    value = _number(text)
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"expected a number between 0 and 1, found '{text}'")
-    return value
-
-
-def share(text: str) -> float:
-    """A type of argument: a number above 0 and at most 1."""
-    value = _number(text)
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"expected a number above 0 and at most 1, found '{text}'")
-    return value
-
-
-def share_of_lines(text: str) -> float:
-    """A type of argument: a number from 0 to 1."""
-    value = _number(text)
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"expected a number from 0 to 1, found '{text}'")
-    return value
-
-
-def _number(text: str) -> float:
-    """The number, or NaN, which is in no range."""
-    try:
-        return math.nan if "_" in text else float(text)  # Python reads 1_0 as 10
-    except ValueError:
-        return math.nan
 
 
 def print_json(**entries: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,7 +23,7 @@ from subgraft.interfaces.cli.arguments import (
     add_text,
     console,
     language_pair,
-    positive_number,
+    number_in,
     print_json,
     selected,
     text_field,
@@ -85,7 +86,8 @@ def add_to(commands: Commands) -> None:
         "in its place: as many as the fit has time for on this machine, with all evaluations and starts, at most two "
         "passes"
     )
-    budget.add_argument("--hours", type=positive_number, metavar="H", help=hours)
+    positive = number_in("above zero", lambda value: 0 < value < math.inf)
+    budget.add_argument("--hours", type=positive, metavar="H", help=hours)
     languages = "as in en-fr, for each --pairs in turn; needed if the model's files do not name them"
     fit.add_argument("--languages", type=language_pair, action="append", metavar="SOURCE-TARGET", help=languages)
     add_out(fit, "gets model/, report/, fit.yaml and the split text/; absent, empty, or of the same fit")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from subgraft.base.errors import UserError
 from subgraft.base.security.terminal_escaping import say
-from subgraft.interfaces.cli.arguments import Commands, add_json, add_out, console, fraction, print_json, whole_number
+from subgraft.interfaces.cli.arguments import Commands, add_json, add_out, console, number_in, print_json, whole_number
 from subgraft.orchestration.store.outputs import new_directory
 from subgraft.orchestration.tracking.server import recording_server
 
@@ -37,7 +37,8 @@ def add_to(commands: Commands) -> None:
     what = "make the candidate the champion if its test outputs are better by more than sampling error"
     promote = group.add_parser("promote", help=what)
     promote.add_argument("model", metavar="NAME")
-    promote.add_argument("--level", type=fraction, default=0.05, help="significance level (default 0.05)")
+    level = number_in("between 0 and 1", lambda value: 0 < value < 1)
+    promote.add_argument("--level", type=level, default=0.05, help="significance level (default 0.05)")
     promote.add_argument(
         "--samples", type=whole_number(100, 100_000), default=1000, help="bootstrap samples (default 1000)"
     )

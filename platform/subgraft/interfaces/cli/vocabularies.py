@@ -24,8 +24,8 @@ from subgraft.interfaces.cli.arguments import (
     add_text,
     add_text_field,
     console,
+    number_in,
     selected,
-    share,
     whole_number,
 )
 from subgraft.orchestration.store.outputs import new_directory, new_file, require_absent
@@ -52,6 +52,7 @@ def add_to(commands: Commands) -> None:
     )
     learning.add_argument("--like", metavar="MODEL", help=like)
     coverage = "share of the text's characters that get pieces of their own (default 1.0)"
+    share = number_in("above 0 and at most 1", lambda value: 0 < value <= 1)
     learning.add_argument("--character-coverage", type=share, default=1.0, help=coverage)
     fallback = "spell other characters in bytes, which take 256 pieces (unigram and bpe only; default: yes)"
     learning.add_argument("--byte-fallback", action=argparse.BooleanOptionalAction, help=fallback)
