@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import http.client
 import json
 import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -17,11 +20,13 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from transformers import MarianMTModel
 
 from finished import gpt2_bundle, mbart_bundle, separate_bundle, tell_languages
 from served_models import ServedModel, served
 from subgraft.base.errors import UserError
 from subgraft.base.security.http_requests import MAX_BODY_BYTES, MAX_TEXTS
+from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.interfaces.cli import main
 from subgraft.interfaces.serving.application import MAX_TEXT_LENGTH, application
@@ -31,6 +36,7 @@ from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
 from subgraft.pipeline.compute.outputs import translator
 from toys import english_tokenizer, german_tokenizer
 
+LANGUAGES = Languages(source="en", target="de")
 TOKEN = "a-token"
 AUTHORISED = {"Authorization": f"Bearer {TOKEN}"}
 
@@ -124,8 +130,6 @@ def test_other_names_for_this_machine_are_refused() -> None:
 def test_the_server_survives_a_model_that_fails_or_hangs() -> None:
     def write(texts: list[str]) -> list[str]:
         if texts == ["slow"]:
-            import time
-
             time.sleep(0.5)
         return texts
 
@@ -136,8 +140,6 @@ def test_the_server_survives_a_model_that_fails_or_hangs() -> None:
 
 
 def test_requests_that_come_together_are_one_batch() -> None:
-    import asyncio
-
     sizes = []
 
     def write(texts: Any) -> list[str]:
@@ -159,8 +161,6 @@ def test_requests_that_come_together_are_one_batch() -> None:
 
 def test_clients_that_wait_for_their_answers_stay_in_one_batch() -> None:
     """Each client sends its next request when it has an answer, so none is there when a batch ends."""
-    import asyncio
-
     sizes = []
 
     def write(texts: Any) -> list[str]:
@@ -188,35 +188,36 @@ def test_models_are_served_by_ctranslate2_and_without_it_by_torch(
     bundle.save(tmp_path / "model")
     (tmp_path / "exported").mkdir()
     export_ctranslate2(tmp_path / "model", tmp_path / "exported")
-    expected = translator(bundle, _languages(), MeasurementSettings(beam=1))(texts)
+    expected = translator(bundle, LANGUAGES, MeasurementSettings(beam=1))(texts)
+    before = _models_of_torch()
     for model in ("model", "exported"):
         with _translator(tmp_path / model) as writer:
             assert (writer.engine, writer.write(texts, 1)) == ("CTranslate2", expected)
+            assert _models_of_torch() == before, "what CTranslate2 runs is in memory once"
     monkeypatch.setattr("subgraft.interfaces.serving.writer.find_spec", lambda name: None)
     with _translator(tmp_path / "model") as writer:
         assert (writer.engine, writer.write(texts, 1)) == ("PyTorch", expected)
+
+
+def _models_of_torch() -> int:
+    gc.collect()
+    return sum(type(each) is MarianMTModel for each in gc.get_objects())
 
 
 def test_languages_that_the_models_files_name_need_not_be_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bundle, texts = mbart_bundle(), ["thank you", "the garden"]
     bundle.save(tmp_path)
     tell_languages(tmp_path, "en", "de")
-    expected = translator(bundle, _languages(), MeasurementSettings(beam=1))(texts)
+    expected = translator(bundle, LANGUAGES, MeasurementSettings(beam=1))(texts)
     with _translator(tmp_path) as writer:
         assert (writer.engine, writer.write(texts, 1)) == ("CTranslate2", expected)
         with _client(writer) as client:
             (model,) = client.post("/translate", json={"texts": texts}, headers=AUTHORISED).json()["models"]
         assert model["languages"] == {"source": "en", "target": "de"}
-        assert writer.languages == _languages()
+        assert writer.languages == LANGUAGES
     monkeypatch.setattr("subgraft.interfaces.serving.writer.find_spec", lambda name: None)
     with _translator(tmp_path) as writer:
-        assert (writer.engine, writer.write(texts, 1), writer.languages) == ("PyTorch", expected, _languages())
-
-
-def _languages() -> Any:
-    from subgraft.config.corpora import Languages
-
-    return Languages(source="en", target="de")
+        assert (writer.engine, writer.write(texts, 1), writer.languages) == ("PyTorch", expected, LANGUAGES)
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1:8111", "localhost", "[::1]:8111"])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import json
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from subgraft.base.security.http_server import has_token
 
@@ -51,16 +53,40 @@ async def body_of(request: Request) -> bytes:
     return body
 
 
-async def respond(work: Awaitable[Any]) -> Response:
-    """The result of a request as JSON, or the error for which there is none."""
+def object_in(body: bytes) -> dict[str, Any]:
+    """The JSON object of a body. Raises RefusedError for anything else."""
     try:
-        return JSONResponse(await work, headers=HEADERS)
-    except ClientDisconnect:
-        return Response(status_code=400, headers=HEADERS)  # the client has disconnected, so nobody reads it
-    except RefusedError as refused:
-        return JSONResponse({"error": str(refused)}, refused.status, headers=HEADERS)
-    except TimeoutError:
-        return JSONResponse({"error": "the answer took too long"}, 504, headers=HEADERS)
+        request = json.loads(body)
+    except (ValueError, RecursionError):
+        raise RefusedError(400, "send JSON") from None
+    if not isinstance(request, dict):
+        raise RefusedError(400, "send a JSON object")
+    return request
+
+
+def check_characters(texts: Iterable[str]) -> None:
+    """Raises RefusedError for half of a surrogate pair, which JSON can escape and no vocabulary can encode."""
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        raise RefusedError(400, "half a character") from None
+
+
+def json_route(path: str, token: str, work: Callable[[bytes], Awaitable[Any]], method: str = "POST") -> Route:
+    """A route that answers requests which have the token: the result of `work` of the body as JSON, or its error."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            check_token(request, token)
+            return JSONResponse(await work(await body_of(request)), headers=HEADERS)
+        except ClientDisconnect:
+            return Response(status_code=400, headers=HEADERS)  # the client has disconnected, so nobody reads it
+        except RefusedError as refused:
+            return JSONResponse({"error": str(refused)}, refused.status, headers=HEADERS)
+        except TimeoutError:
+            return JSONResponse({"error": "the answer took too long"}, 504, headers=HEADERS)
+
+    return Route(path, answer, methods=[method])
 
 
 def page_policy(page: str) -> str:

@@ -29,10 +29,9 @@ from subgraft.base.security.http_requests import (
     HEADERS,
     MAX_TEXTS,
     RefusedError,
-    body_of,
-    check_token,
+    check_characters,
+    json_route,
     page_policy,
-    respond,
 )
 from subgraft.experiments.origin import Origin
 from subgraft.interfaces.serving.batching import Batcher
@@ -90,8 +89,8 @@ class _Endpoints:
     def routes(self) -> list[Route]:
         return [
             Route("/", self._page),
-            Route("/health", self._health),
-            Route("/translate", self._translate, methods=["POST"]),
+            json_route("/health", self._token, self._health, "GET"),
+            json_route("/translate", self._token, self._translate),
             *self._completions.routes(),
             *self._predictions.routes(),
             *self._vocabularies.routes(),
@@ -115,16 +114,13 @@ class _Endpoints:
         text, policy = _page()
         return HTMLResponse(text, headers=HEADERS | {"Content-Security-Policy": policy})
 
-    async def _translate(self, request: Request) -> Response:
-        return await respond(self._translations(request))
-
-    async def _translations(self, request: Request) -> dict[str, Any]:
-        check_token(request, self._token)
+    async def _translate(self, body: bytes) -> dict[str, Any]:
         if not self._writers:
             routes = dict.fromkeys(model["route"] for model in self._served())
             raise RefusedError(404, f"no model that translates is served: POST {' or '.join(routes)}")
-        body = await body_of(request)
-        texts, direction, beam = _texts(body), _direction(body, self._writers), _beam(body)
+        request = _request(body)
+        texts, beam = _texts(request["texts"]), _beam(request.get("beam"))
+        direction = _direction(request.get("direction"), self._writers)
         sources = [Source(text, direction, beam) for text in texts]
         # One model after another: together they would take each other's time, which the answer reports.
         answers = [await batcher.ask(sources, self._patience) for batcher in self._batchers.values()]
@@ -133,11 +129,7 @@ class _Endpoints:
             "models": [_describe_answer(name, writer, texts, direction, *answer) for (name, writer), answer in answered]
         }
 
-    async def _health(self, request: Request) -> Response:
-        return await respond(self._status(request))
-
-    async def _status(self, request: Request) -> dict[str, Any]:
-        check_token(request, self._token)
+    async def _health(self, body: bytes) -> dict[str, Any]:
         return {"models": self._served()}
 
     def _served(self) -> list[dict[str, Any]]:
@@ -159,37 +151,38 @@ def _page() -> tuple[str, str]:
     return text, page_policy(text)
 
 
-def _texts(body: bytes) -> list[str]:
-    """The texts of {"texts": ["…", …]}. Raises RefusedError for anything else."""
+def _request(body: bytes) -> dict[str, Any]:
+    """The fields of {"texts": …, …}. Raises RefusedError for anything else."""
     try:
-        request: Any = json.loads(body)
-        texts = request["texts"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise RefusedError(400, 'send JSON: {"texts": ["…"]}') from None
+        request = json.loads(body)
+    except (ValueError, RecursionError):
+        request = None
+    if not isinstance(request, dict) or "texts" not in request:
+        raise RefusedError(400, 'send JSON: {"texts": ["…"]}')
+    return request
+
+
+def _texts(texts: Any) -> list[str]:
+    """Each text as one line. Raises RefusedError for anything but texts, and for too much text."""
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
         raise RefusedError(400, "texts: a list of strings")
     if len(texts) > MAX_TEXTS or any(len(text) > MAX_TEXT_LENGTH for text in texts):
         raise RefusedError(413, f"at most {MAX_TEXTS} texts of {MAX_TEXT_LENGTH:,} characters")
-    try:
-        "".join(texts).encode()
-    except UnicodeEncodeError:
-        raise RefusedError(400, "half a character") from None
+    check_characters(texts)
     return [" ".join(text.splitlines()) for text in texts]
 
 
-def _direction(body: bytes, writers: Mapping[str, Writer]) -> str | None:
-    """The `direction` of a request, as in de-en, if it names one. Raises RefusedError unless all models have it."""
-    direction: Any = json.loads(body).get("direction")
+def _direction(direction: Any, writers: Mapping[str, Writer]) -> str | None:
+    """A direction such as de-en, if a request names one. Raises RefusedError unless all models have it."""
     for name, writer in writers.items() if direction is not None else ():
         if not isinstance(direction, str) or direction not in writer.directions:
             raise RefusedError(400, f"direction: {name} has {', '.join(writer.directions) or 'one only'}")
     return None if direction is None else str(direction)
 
 
-def _beam(body: bytes) -> int | None:
-    """The `beam` of a request, if it names one. Raises RefusedError for anything but a size."""
-    beam: Any = json.loads(body).get("beam")
-    if beam is not None and (isinstance(beam, bool) or not isinstance(beam, int) or not 1 <= beam <= MAX_BEAM_SIZE):
+def _beam(beam: Any) -> int | None:
+    """The size of a beam, if a request names one. Raises RefusedError for anything but a size."""
+    if beam is not None and (type(beam) is not int or not 1 <= beam <= MAX_BEAM_SIZE):
         raise RefusedError(400, f"beam: a whole number from 1 to {MAX_BEAM_SIZE:,}")
     return None if beam is None else int(beam)
 

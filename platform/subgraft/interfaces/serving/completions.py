@@ -27,6 +27,7 @@ from subgraft.base.security.http_requests import (
     RefusedError,
     body_of,
     check_token,
+    object_in,
 )
 from subgraft.interfaces.serving.batching import Batcher
 from subgraft.modeling.inference.complete import Completer, Completion, Sampling
@@ -275,20 +276,15 @@ def _complete_with(model: Completer) -> Callable[[Sequence[Completion]], list[No
 
 
 def _read(body: bytes, kind: type[_PromptRequest | _ChatRequest]) -> _PromptRequest | _ChatRequest:
+    fields = {name: value for name, value in object_in(body).items() if name not in _IGNORED and value is not None}
+    for name in [name for name in fields if name in _NEUTRAL]:
+        if fields.pop(name) not in _NEUTRAL[name]:
+            raise RefusedError(400, f"{name}: not supported; leave it out")
     try:
-        request: Any = json.loads(body)
-        if not isinstance(request, dict):
-            raise RefusedError(400, "send a JSON object")
-        fields = {name: value for name, value in request.items() if name not in _IGNORED and value is not None}
-        for name in [name for name in fields if name in _NEUTRAL]:
-            if fields.pop(name) not in _NEUTRAL[name]:
-                raise RefusedError(400, f"{name}: not supported; leave it out")
         return kind.model_validate(fields)
     except ValidationError as error:
         first = error.errors()[0]
         raise RefusedError(400, f"{first['loc'][0]}: {first['msg']}") from None
-    except (ValueError, RecursionError):
-        raise RefusedError(400, "send JSON") from None
 
 
 def _prompts_with(name: str, model: Completer) -> Callable[[Sequence[Any]], list[list[int] | UserError]]:

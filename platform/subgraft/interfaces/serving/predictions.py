@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
 from subgraft.base.errors import UserError
-from subgraft.base.security.http_requests import MAX_TEXTS, RefusedError, body_of, check_token, respond
+from subgraft.base.security.http_requests import MAX_TEXTS, RefusedError, json_route
 from subgraft.data.tasks.registry import LABELLED_TASKS
 from subgraft.interfaces.serving.batching import Batcher
 from subgraft.training.understanding.input_forms import InputForm
@@ -37,7 +35,7 @@ class Predictions:
 
     def routes(self) -> list[Route]:
         return [
-            Route(route, partial(self._answer, route), methods=["POST"])
+            json_route(route, self._token, partial(self._predict, route))
             for route in dict.fromkeys(task.route for task in LABELLED_TASKS.values())
         ]
 
@@ -54,15 +52,11 @@ class Predictions:
             for name, model in self._models.items()
         ]
 
-    async def _answer(self, route: str, request: Request) -> Response:
-        return await respond(self._predicted(route, request))
-
-    async def _predicted(self, route: str, request: Request) -> dict[str, Any]:
-        check_token(request, self._token)
+    async def _predict(self, route: str, body: bytes) -> dict[str, Any]:
         models = {name: model for name, model in self._models.items() if _route(model) == route}
         if not models:
             raise RefusedError(404, f"no model that answers POST {route} is served: GET /health names those that are")
-        values = _values(await body_of(request))
+        values = _values(body)
         requests = {name: _inputs(values, model.form) for name, model in models.items()}
         pending = [await self._queues[name].ask(inputs, self._patience) for name, inputs in requests.items()]
         answers = zip(models.items(), pending, strict=True)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any, Literal, NamedTuple
 
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
 from subgraft.base.errors import UserError
-from subgraft.base.security.http_requests import RefusedError, body_of, check_token, respond
+from subgraft.base.security.http_requests import RefusedError, check_characters, json_route, object_in
 from subgraft.config.settings_base import SideName
 from subgraft.experiments.origin import Origin
 from subgraft.interfaces.serving.batching import Batcher
@@ -75,27 +72,15 @@ class Vocabularies:
         return [self._queue]
 
     def routes(self) -> list[Route]:
-        return [Route("/cut", self._cut, methods=["POST"]), Route("/token", self._describe, methods=["POST"])]
+        works = {"/cut": self._cuts, "/token": self._facts}
+        return [json_route(path, self._token, partial(self._answer, work)) for path, work in works.items()]
 
     def describe(self, model: str) -> dict[str, Any]:
         """The vocabularies of a model, by side."""
         return {side: vocabulary.describe() for side, vocabulary in self._models[model].items()}
 
-    async def _cut(self, request: Request) -> Response:
-        return await respond(self._answer(request, self._cuts))
-
-    async def _describe(self, request: Request) -> Response:
-        return await respond(self._answer(request, self._facts))
-
-    async def _answer(self, request: Request, work: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        check_token(request, self._token)
-        try:
-            body = json.loads(await body_of(request))
-        except (ValueError, RecursionError):
-            raise RefusedError(400, "send JSON") from None
-        if not isinstance(body, dict):
-            raise RefusedError(400, "send a JSON object")
-        (answer,) = (await self._queue.ask([lambda: work(body)], self._patience)).outputs
+    async def _answer(self, work: Callable[[Any], dict[str, Any]], body: bytes) -> dict[str, Any]:
+        (answer,) = (await self._queue.ask([partial(work, object_in(body))], self._patience)).outputs
         if isinstance(answer, RefusedError):
             raise answer
         result: dict[str, Any] = answer
@@ -126,12 +111,7 @@ class Vocabularies:
         own = body.get("which", "own") == "own"
         tokenizer = vocabulary.own if own else vocabulary.original
         token = body.get("id")
-        if (
-            tokenizer is None
-            or isinstance(token, bool)
-            or not isinstance(token, int)
-            or not 0 <= token < len(tokenizer)
-        ):
+        if tokenizer is None or type(token) is not int or not 0 <= token < len(tokenizer):
             raise RefusedError(400, "id: the number of a token of that vocabulary")
         searched = vocabulary.original if own and vocabulary.original is not None else tokenizer
         return {
@@ -197,10 +177,7 @@ def _texts(body: Mapping[str, Any]) -> list[str]:
         raise RefusedError(400, "texts: a list of strings")
     if sum(map(len, texts)) > MAX_CHARACTERS or len(texts) > MAX_CHARACTERS // 10:
         raise RefusedError(413, f"at most {MAX_CHARACTERS:,} characters are cut")
-    try:
-        "".join(texts).encode()
-    except UnicodeEncodeError:
-        raise RefusedError(400, "half a character") from None
+    check_characters(texts)
     return texts
 
 

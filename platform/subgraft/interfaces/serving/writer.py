@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -93,76 +93,76 @@ def open_model(
     the languages are unknown, if the engine does not support the model, and for a model that reads something other than
     text.
     """
-    directions: tuple[Languages, ...] = ()
+    with tempfile.TemporaryDirectory(prefix="subgraft-serve-") as folder:
+        yield _opened(model, languages, beam, engine, Path(folder))
+
+
+def _opened(model: str, languages: Languages | None, beam: int, engine: DecodingEngine | None, folder: Path) -> Served:
+    """folder: where an export to CTranslate2 may be written and stay."""
     if (file := gguf_at(model)) is not None:
         _require(engine, "llamacpp", "a GGUF runs in llama.cpp")
-        yield LlamaCppCompleter(LlamaCppModel.of_file(file))
-        return
+        return LlamaCppCompleter(LlamaCppModel.of_file(file))
     if is_exported(Path(model)):
         _require(engine, "ctranslate2", "an export to CTranslate2 runs there")
-    with tempfile.TemporaryDirectory(prefix="subgraft-serve-") as folder:
-        directory = Path(model)
-        if not is_exported(directory):
-            directory = require_model(model)
-            if engine == "llamacpp":
-                require_engine_at(directory, model)
-            directions = () if languages else checkpoint_directions(directory)
-            languages = languages_at(directory, languages)
-            bundle = Bundle.load(directory)
-            if engine == "llamacpp":
-                yield LlamaCppCompleter(LlamaCppModel.of_bundle(bundle, model))
-                return
-            if head_of(bundle.model) is not None:
-                yield Predictor(bundle, languages, model)
-                return
-            if family_of(bundle.model).has_source:
-                hint = "`subgraft generate` writes its texts."
-                raise UserError("this model writes texts for sources, so it is not served", where=model, hint=hint)
-            bundle.sequence_format(languages)  # an error here is not one of the export to CTranslate2
-            if not _is_exported_to(directory, Path(folder), languages, engine):
-                if "encoder" not in bundle.tokenizers:
-                    bundle.model.to(device())  # type: ignore[arg-type]
-                    yield TorchCompleter(bundle)
-                    return
+        exported = ExportedModel.open(Path(model))
+        return _of_export(exported, exported.languages_for(languages), (), beam)
+    directory = require_model(model)
+    if engine == "llamacpp":
+        require_engine_at(directory, model)
+    directions = () if languages else checkpoint_directions(directory)
+    languages = languages_at(directory, languages)
+    bundle = Bundle.load(directory)
+    if engine == "llamacpp":
+        return LlamaCppCompleter(LlamaCppModel.of_bundle(bundle, model))
+    if head_of(bundle.model) is not None:
+        return Predictor(bundle, languages, model)
+    if family_of(bundle.model).has_source:
+        hint = "`subgraft generate` writes its texts."
+        raise UserError("this model writes texts for sources, so it is not served", where=model, hint=hint)
+    bundle.sequence_format(languages)  # an error here is not one of the export to CTranslate2
+    if _is_exported_to(directory, folder, languages, engine):
+        return _of_export(ExportedModel.open(folder), languages, directions, beam)
+    if "encoder" not in bundle.tokenizers:
+        bundle.model.to(device())  # type: ignore[arg-type]
+        return TorchCompleter(bundle)
 
-                def search(pair: Languages | None, beam: int) -> Callable[[Sequence[str]], list[str]]:
-                    return translator(bundle, pair, MeasurementSettings(beam=beam))
+    def search(pair: Languages | None, beam: int) -> Callable[[Sequence[str]], list[str]]:
+        return translator(bundle, pair, MeasurementSettings(beam=beam))
 
-                by_direction = {pair.name: _for_any_beam(search, pair) for pair in _several(directions)}
-                write = _for_any_beam(search, languages)
-                yield Writer("PyTorch", bundle.encoder, bundle.decoder, write, languages, by_direction, beam)
-                return
-            directory = Path(folder)
-        exported = ExportedModel.open(directory)
-        if is_exported(Path(model)):
-            languages = exported.languages_for(languages)
-        if exported.head is not None:
-            yield Predictor.load(directory, languages)
-            return
-        if "encoder" not in exported.sides:
-            yield ExportedCompleter(exported)
-            return
-        ratio, running = MeasurementSettings().max_length_ratio, open_exported(exported)
-
-        def search_exported(pair: Languages | None, beam: int) -> Callable[[Sequence[str]], list[str]]:
-            return ExportedTranslator(exported, pair, beam=beam, max_length_ratio=ratio, running=running)
-
-        by_name = {pair.name: _for_any_beam(search_exported, pair) for pair in _several(directions)}
-        write = _for_any_beam(search_exported, languages)
-        yield Writer("CTranslate2", exported.encoder, exported.decoder, write, languages, by_name, beam)
+    return _writer("PyTorch", (bundle.encoder, bundle.decoder), search, languages, directions, beam)
 
 
-def _for_any_beam(
-    search: Callable[[Languages | None, int], Callable[[Sequence[str]], list[str]]], pair: Languages | None
-) -> Write:
-    """A translator of this direction, which is made once for each size of the beam."""
-    by_beam = cache(partial(search, pair))
-    return lambda texts, beam: by_beam(beam)(texts)
+def _of_export(
+    exported: ExportedModel, languages: Languages | None, directions: Sequence[Languages], beam: int
+) -> Served:
+    if exported.head is not None:
+        return Predictor.load(exported.directory, languages)
+    if "encoder" not in exported.sides:
+        return ExportedCompleter(exported)
+    ratio, running = MeasurementSettings().max_length_ratio, open_exported(exported)
+
+    def search(pair: Languages | None, beam: int) -> Callable[[Sequence[str]], list[str]]:
+        return ExportedTranslator(exported, pair, beam=beam, max_length_ratio=ratio, running=running)
+
+    return _writer("CTranslate2", (exported.encoder, exported.decoder), search, languages, directions, beam)
 
 
-def _several(directions: Sequence[Languages]) -> Sequence[Languages]:
-    """The directions, where there is more than one."""
-    return directions if len(directions) > 1 else ()
+def _writer(
+    engine: str,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    search: Callable[[Languages | None, int], Callable[[Sequence[str]], list[str]]],
+    languages: Languages | None,
+    directions: Sequence[Languages],
+    beam: int,
+) -> Writer:
+    """search: makes the translator of a direction with a beam of this size."""
+    search = cache(search)
+
+    def for_any_beam(pair: Languages | None) -> Write:
+        return lambda texts, beam: search(pair, beam)(texts)
+
+    by_name = {pair.name: for_any_beam(pair) for pair in directions} if len(directions) > 1 else {}
+    return Writer(engine, *tokenizers, for_any_beam(languages), languages, by_name, beam)
 
 
 def _require(engine: DecodingEngine | None, needed: DecodingEngine, why: str) -> None:
