@@ -26,7 +26,7 @@ class Ernie(Bert):
         return int(config.get("task_type_vocab_size", _TASKS)) if config.get("use_task_id") else 0
 
     def config_dict(self, settings: Any, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        sizes = self.one_stack_sizes(settings, decoder_size)
+        sizes = super().config_dict(settings, encoder_size, decoder_size)
         if settings.task_embeddings:
             sizes |= {"use_task_id": True, "task_type_vocab_size": settings.task_embeddings}
         return {**sizes, "type_vocab_size": settings.segments}

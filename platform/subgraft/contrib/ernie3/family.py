@@ -35,7 +35,7 @@ class Branched(Bert):
 
     def config_dict(self, settings: BranchedSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         return {
-            **self.one_stack_sizes(settings, decoder_size),
+            **super().config_dict(settings, encoder_size, decoder_size),
             "branch_layers": settings.branch_layers,
             "branch_width": settings.branch_width,
             "branch_heads": settings.branch_heads,

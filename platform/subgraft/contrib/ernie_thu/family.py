@@ -34,7 +34,7 @@ class Knowledgeable(Bert):
     objectives = KnowledgeableSettings.objectives
 
     def config_dict(self, settings: KnowledgeableSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        sizes = self.one_stack_sizes(settings, decoder_size)
+        sizes = super().config_dict(settings, encoder_size, decoder_size)
         return {
             **sizes,
             self.layers_key: settings.layers + settings.knowledge_layers,

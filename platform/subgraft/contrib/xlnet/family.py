@@ -51,7 +51,7 @@ class XLNet(EncoderOnly):
         return True
 
     def config_dict(self, settings: XLNetSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        sizes = self.one_stack_sizes(settings, decoder_size)
+        sizes = super().config_dict(settings, encoder_size, decoder_size)
         del sizes[self.positions_key]
         return sizes
 

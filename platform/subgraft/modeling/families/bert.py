@@ -44,9 +44,6 @@ class Bert(EncoderOnly):
             return config
         return {**config, "architectures": [self.transformers_class]}
 
-    def config_dict(self, settings: Any, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        return self.one_stack_sizes(settings, decoder_size)
-
     def new_config(self, settings: Any, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
         return {
             **self.config_dict(settings, len(encoder), len(decoder)),
@@ -73,7 +70,7 @@ class Electra(Bert):
     has_pooler = False
 
     def config_dict(self, settings: Any, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        return {**self.one_stack_sizes(settings, decoder_size), "embedding_size": settings.width_of_rows}
+        return {**super().config_dict(settings, encoder_size, decoder_size), "embedding_size": settings.width_of_rows}
 
     def check_token_head(self, config: Config) -> None:
         if config.get("architectures") == ["ElectraForPreTraining"]:
@@ -98,7 +95,7 @@ class Roberta(EncoderOnly):
 
     def config_dict(self, settings: RobertaSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         """Positions are counted from after the padding id, 1."""
-        sizes = self.one_stack_sizes(settings, decoder_size)
+        sizes = super().config_dict(settings, encoder_size, decoder_size)
         return {**sizes, self.positions_key: settings.max_positions + 2, "type_vocab_size": 1}
 
     def new_config(self, settings: RobertaSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
@@ -144,6 +141,7 @@ class DistilBert(EncoderOnly):
     ctranslate2_encoder = "DistilBertLoader"
     bias_named_twice = False
     width_key, inner_width_key, layers_key, heads_key = "dim", "hidden_dim", "n_layers", "n_heads"
+    attention, feed_forward = ("q_lin", "k_lin", "v_lin", "out_lin"), ("lin1", "lin2")
 
     def check_segments(self, config: Config) -> None:
         """It has no segments."""
@@ -152,11 +150,6 @@ class DistilBert(EncoderOnly):
         width = self.width(config)
         embeddings = config[self.positions_key] * width + parameter_counts.norm(width)
         return int(embeddings + config[self.layers_key] * layer(width, self.inner_width(config)))
-
-    def stack_projections(self, config: Config, attentions: int = 1) -> list[Projection]:
-        attention, inner = ("q_lin", "k_lin", "v_lin", "out_lin"), ("lin1", "lin2")
-        sizes = self.width(config), self.inner_width(config), config[self.layers_key]
-        return parameter_counts.projections(attention, inner, *sizes, attentions)
 
     def head_transform(self, head: Any) -> Callable[[Tensor], Tensor]:
         return lambda states: head.vocab_layer_norm(head.activation(head.vocab_transform(states)))

@@ -16,7 +16,7 @@ from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.encoder_only import EncoderOnly
 from subgraft.modeling.families.family import ITS_VOCABULARY
 from subgraft.modeling.families.heads import is_headed
-from subgraft.modeling.families.model_parts import Config, Projection, Side, Tables
+from subgraft.modeling.families.model_parts import Config, Side, Tables
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,6 +32,7 @@ class DebertaV2(EncoderOnly):
     transformers_class = "DebertaV2ForMaskedLM"
     head, transforming = "cls.predictions", "transform"
     head_dropout_keys = ("cls_dropout",)
+    attention = ("query_proj", "key_proj", "value_proj", "attention.output.dense")
 
     def check(self, config: Config) -> None:
         """Raises UserError for embeddings narrower than hidden states, which transformers' newer head cannot have."""
@@ -69,11 +70,6 @@ class DebertaV2(EncoderOnly):
         distances = distances if distances > 0 else config[self.positions_key]
         buckets = config.get("position_buckets", -1)
         return int(2 * (buckets if buckets > 0 else distances))
-
-    def stack_projections(self, config: Config, attentions: int = 1) -> list[Projection]:
-        attention = ("query_proj", "key_proj", "value_proj", "attention.output.dense")
-        sizes = self.width(config), self.inner_width(config), config[self.layers_key]
-        return parameter_counts.projections(attention, ("intermediate.dense", "output.dense"), *sizes, attentions)
 
     def side(self, model: PreTrainedModel, name: SideName) -> Side:
         """The newer head predicts by the embeddings themselves and has a bias of its own."""

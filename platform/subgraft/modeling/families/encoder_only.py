@@ -39,6 +39,8 @@ class EncoderOnly(Family):
         bias_named_twice: Whether the output projection's bias is also an attribute of the head.
         positions_after_padding: Whether positions are counted from after the padding id, as in RoBERTa: the first rows
             of the position embeddings are unused, and a new vocabulary must have the same padding id.
+        attention: The names of the linear maps of an attention. That of its output also ends in `output.dense`.
+        feed_forward: The names of the two linear maps of a feed-forward layer.
     """
 
     objectives = frozenset({"masked"})
@@ -50,6 +52,8 @@ class EncoderOnly(Family):
     has_pooler: ClassVar[bool] = True
     bias_named_twice: ClassVar[bool] = True
     positions_after_padding: ClassVar[bool] = False
+    attention: ClassVar[tuple[str, ...]] = ("query", "key", "value", "attention.output.dense")
+    feed_forward: ClassVar[tuple[str, str]] = ("intermediate.dense", "output.dense")
 
     def check(self, config: Config) -> None:
         self.check_segments(config)
@@ -121,11 +125,9 @@ class EncoderOnly(Family):
         return self.stack_projections(config)
 
     def stack_projections(self, config: Config, attentions: int = 1) -> list[Projection]:
-        """The linear maps of one stack. The name of the attention's output also ends in `output.dense`."""
-        attention = ("query", "key", "value", "attention.output.dense")
-        inner = ("intermediate.dense", "output.dense")
+        """The linear maps of one stack."""
         sizes = self.width(config), self.inner_width(config), config[self.layers_key]
-        return parameter_counts.projections(attention, inner, *sizes, attentions)
+        return parameter_counts.projections(self.attention, self.feed_forward, *sizes, attentions)
 
     def in_words(self, config: Config) -> str:
         return f"{self.model_type}, {self.layers(config, 'encoder')} layers of width {self.width(config)} for each side"

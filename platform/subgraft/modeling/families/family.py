@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
     from subgraft.config.corpora import Languages
-    from subgraft.config.model_shapes import OneStackSettings
     from subgraft.config.settings_base import HeadKind, SideName
     from subgraft.modeling.conditioning.copying import TargetStates
     from subgraft.modeling.conditioning.settings import SourceSettings
@@ -171,7 +170,9 @@ class Family(ABC):
         if head is None:
             body, tables = self.body_parameters(config), self.table_sizes(config)
         else:
-            body, tables = self.headed_body_parameters(config, head), self.headed_table_sizes(config)
+            # A model with a classifying head has one table and no output projection.
+            rows = int(config["vocab_size"]) * self.embedding_width(config)
+            body, tables = self.headed_body_parameters(config, head), [TableSize(frozenset(self.sides), rows)]
         trained = sum(table.numbers for table in tables if not table.sides & untrained)
         return Parameters(body.total + sum(table.numbers for table in tables), body.trained + trained)
 
@@ -187,10 +188,6 @@ class Family(ABC):
         """Parameters outside the embeddings of a model with a classifying head."""
         body, own = self.body_parameters(config), self.classifier_parameters(config, head)
         return Parameters(body.total + own, body.trained + own)
-
-    def headed_table_sizes(self, config: Config) -> list[TableSize]:
-        """The input embeddings: a model with a classifying head has one table and no output projection."""
-        return [TableSize(frozenset(self.sides), int(config["vocab_size"]) * self.embedding_width(config))]
 
     def classifier_parameters(self, config: Config, head: Head) -> int:
         """Parameters of a classifying head. A head for texts has a dense layer before its outputs."""
@@ -258,8 +255,19 @@ class Family(ABC):
     # New models. `settings` are the family's own in config/models.py.
 
     def config_dict(self, settings: Any, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        """The entries of a new model's configuration that determine its parameters, for vocabularies of these sizes."""
-        raise UserError(f"new models of the family {self.model_type} cannot be built")
+        """The entries of a new model's configuration that determine its parameters, for vocabularies of these sizes.
+
+        By default those of a model with one stack, under the names that the family declares.
+        """
+        return {
+            "model_type": self.model_type,
+            "vocab_size": decoder_size,
+            self.width_key: settings.d_model,
+            self.layers_key: settings.layers,
+            self.heads_key: settings.attention_heads,
+            self.inner_width_key: settings.ffn_dim,
+            self.positions_key: settings.max_positions,
+        }
 
     def build(self, settings: Any, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
         """A new model for these tokenizers (a family with one vocabulary uses the decoder's only).
@@ -280,18 +288,6 @@ class Family(ABC):
             model.generation_config.max_length = longest
         self.post_init(model)
         return model
-
-    def one_stack_sizes(self, settings: OneStackSettings, vocabulary: int) -> dict[str, Any]:
-        """The sizes of a new model with one stack, under the names of config.json that the family declares."""
-        return {
-            "model_type": self.model_type,
-            "vocab_size": vocabulary,
-            self.width_key: settings.d_model,
-            self.layers_key: settings.layers,
-            self.heads_key: settings.attention_heads,
-            self.inner_width_key: settings.ffn_dim,
-            self.positions_key: settings.max_positions,
-        }
 
     def new_config(self, settings: Any, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
         """The complete configuration of a new model for these tokenizers, as transformers' class takes it."""

@@ -85,13 +85,13 @@ class GgufLayout:
         """A tensor of transformers as llama.cpp has it."""
         if self.norm_offset and name.endswith("norm.weight"):
             return tensor.float() + self.norm_offset
-        return tensor.T if name.endswith(self.transposed) and self.transposed else tensor
+        return tensor.T if name.endswith(self.transposed) else tensor
 
     def restored(self, name: str, tensor: Tensor, config: Config) -> Tensor:
         """The inverse of `arranged`."""
         if self.norm_offset and name.endswith("norm.weight"):
             return tensor - self.norm_offset
-        return tensor.T if name.endswith(self.transposed) and self.transposed else tensor
+        return tensor.T if name.endswith(self.transposed) else tensor
 
 
 def lacks(architecture: str, what: str) -> UserError:
@@ -421,7 +421,6 @@ def _head_size(config: Config) -> int:
 
 def _permuted_heads(name: str, config: Config) -> int | None:
     """The number of heads of a Llama's queries or keys; None for other tensors."""
-    *_, projection, _ = name.split(".") if name.count(".") > 1 else ("", "", "")
-    heads: dict[str, int] = {"q_proj": config["num_attention_heads"]}
-    heads["k_proj"] = config.get("num_key_value_heads") or config["num_attention_heads"]
-    return heads.get(projection)
+    heads: int = config["num_attention_heads"]
+    of_keys: int = config.get("num_key_value_heads") or heads
+    return {"q_proj": heads, "k_proj": of_keys}.get(name.split(".")[-2])

@@ -6,7 +6,7 @@ All but GPT-2 are taken from checkpoints only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.decoder_only import DecoderOnly, token_ids
@@ -19,10 +19,23 @@ if TYPE_CHECKING:
     from subgraft.config.models import GPT2Settings
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-_FEED_FORWARD = ("dense_h_to_4h", "dense_4h_to_h")
+
+class Fused(DecoderOnly):
+    """Models in which one linear map computes queries, keys and values.
+
+    maps: the names of this map, of the attention's output, and of the two maps of the feed-forward layer.
+    """
+
+    maps: ClassVar[tuple[str, str, str, str]]
+
+    def projections(self, config: Config) -> list[Projection]:
+        width, inner, layers = self.width(config), self.inner_width(config), self.depth(config)
+        fused, output, *feed_forward = self.maps
+        others = parameter_counts.projections((output,), feed_forward, width, inner, layers)
+        return [Projection(fused, width, 3 * width, layers), *others]
 
 
-class GPT2(DecoderOnly):
+class GPT2(Fused):
     """Learned positions and a tied output projection; config.json has its own names for sizes."""
 
     model_type = "gpt2"
@@ -34,6 +47,7 @@ class GPT2(DecoderOnly):
     attends_to_source = True
     width_key, inner_width_key, layers_key = "n_embd", "n_inner", "n_layer"
     heads_key, positions_key = "n_head", "n_positions"
+    maps = ("c_attn", "attn.c_proj", "c_fc", "mlp.c_proj")
 
     def inner_width(self, config: Config) -> int:
         return int(config.get("n_inner") or 4 * config["n_embd"])
@@ -43,14 +57,6 @@ class GPT2(DecoderOnly):
         layers = self.depth(config) * parameter_counts.encoder_layer(width, self.inner_width(config))
         total = config["n_positions"] * width + layers + parameter_counts.norm(width)
         return Parameters(total, total)
-
-    def projections(self, config: Config) -> list[Projection]:
-        """One linear map computes queries, keys and values."""
-        sizes = self.width(config), self.inner_width(config), self.depth(config)
-        return parameter_counts.fused_projections("c_attn", "attn.c_proj", ("c_fc", "mlp.c_proj"), *sizes)
-
-    def config_dict(self, settings: GPT2Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        return self.one_stack_sizes(settings, decoder_size)
 
     def new_config(self, settings: GPT2Settings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
         return {
@@ -94,13 +100,14 @@ class OPT(DecoderOnly):
         return parameter_counts.projections(attention, inner, *sizes)
 
 
-class GPTNeoX(DecoderOnly):
+class GPTNeoX(Fused):
     """GPT-NeoX (Black et al., 2022) and Pythia (Biderman et al., 2023): rotary positions, parallel residuals."""
 
     model_type = "gpt_neox"
     transformers_class = "GPTNeoXForCausalLM"
     ctranslate2_loader = "GPTNeoXLoader"
     tied = False
+    maps = ("query_key_value", "attention.dense", "dense_h_to_4h", "dense_4h_to_h")
 
     def ctranslate2_settings(self, config: Config) -> Mapping[str, Any]:
         """The rotated part of a head, under the name that configurations had before transformers 5."""
@@ -118,13 +125,8 @@ class GPTNeoX(DecoderOnly):
         total = maps + (2 * self.depth(config) + 1) * norm
         return Parameters(total, total)
 
-    def projections(self, config: Config) -> list[Projection]:
-        """One linear map computes queries, keys and values."""
-        sizes = self.width(config), self.inner_width(config), self.depth(config)
-        return parameter_counts.fused_projections("query_key_value", "attention.dense", _FEED_FORWARD, *sizes)
 
-
-class Bloom(DecoderOnly):
+class Bloom(Fused):
     """BLOOM (Scao et al., 2022): embeddings are normalised before the first layer.
 
     Positions are a bias on attention (ALiBi), so texts have no maximum length.
@@ -135,6 +137,7 @@ class Bloom(DecoderOnly):
     ctranslate2_loader = "BloomLoader"
     tied = True
     layers_key, heads_key = "n_layer", "n_head"
+    maps = ("query_key_value", "self_attention.dense", "dense_h_to_4h", "dense_4h_to_h")
 
     def width(self, config: Config) -> int:
         return int(config.get("hidden_size") or config["n_embed"])
@@ -150,8 +153,3 @@ class Bloom(DecoderOnly):
         layers = self.depth(config) * parameter_counts.encoder_layer(width, self.inner_width(config))
         total = layers + 2 * parameter_counts.norm(width)
         return Parameters(total, total)
-
-    def projections(self, config: Config) -> list[Projection]:
-        """One linear map computes queries, keys and values."""
-        sizes = self.width(config), self.inner_width(config), self.depth(config)
-        return parameter_counts.fused_projections("query_key_value", "self_attention.dense", _FEED_FORWARD, *sizes)

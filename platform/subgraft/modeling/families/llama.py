@@ -131,7 +131,11 @@ class Llama(LlamaLike):
 
     def config_dict(self, settings: LlamaSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         groups = {"num_key_value_heads": settings.key_value_heads or settings.attention_heads}
-        return {**self.one_stack_sizes(settings, decoder_size), **groups, "tie_word_embeddings": settings.tied}
+        return {
+            **super().config_dict(settings, encoder_size, decoder_size),
+            **groups,
+            "tie_word_embeddings": settings.tied,
+        }
 
     def new_config(self, settings: LlamaSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
         sizes = self.config_dict(settings, len(decoder), len(decoder))

@@ -25,16 +25,6 @@ def projections(
     return [*maps, Projection(into, width, inner, layers), Projection(out, inner, width, layers)]
 
 
-def fused_projections(
-    fused: str, output: str, feed_forward: Sequence[str], width: int, inner: int, layers: int
-) -> list[Projection]:
-    """The linear maps of a stack in which one map, `fused`, computes queries, keys and values."""
-    return [
-        Projection(fused, width, 3 * width, layers),
-        *projections((output,), feed_forward, width, inner, layers),
-    ]
-
-
 def linear(inputs: int, outputs: int, bias: bool = True) -> int:
     return inputs * outputs + (outputs if bias else 0)
 
