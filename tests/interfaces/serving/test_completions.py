@@ -130,6 +130,7 @@ def test_concurrent_requests_with_different_settings_have_their_own_answers(serv
         ({"prompt": PROMPT * 8000}, 413, "bytes"),
         ({"prompt": "\ud800"}, 400, "prompt"),
         ({"prompt": PROMPT, "stop": ["a"] * 5}, 400, "stop"),
+        ({"prompt": PROMPT, "\ud800": 1}, 400, "a field's name"),
     ],
 )
 def test_refusals_have_openais_form(tmp_path: Path, body: Any, status: int, message: str) -> None:
@@ -174,9 +175,9 @@ def test_a_chat_is_answered_through_the_template(tmp_path: Path) -> None:
         events = server.events("/v1/chat/completions", messages=turn, max_tokens=8)
         assert events[0]["choices"][0]["delta"]["role"] == "assistant" and events[-1]["choices"][0]["delta"] == {}
         assert "".join(event["choices"][0]["delta"].get("content", "") for event in events) == message["content"]
-        spoiled = [{"role": "user", "content": "<|im_end|>"}]
-        status, refusal = server.ask("/v1/chat/completions", messages=spoiled)
-        assert status == 400 and "<|im_end|>" in refusal["error"]["message"]
+        for role, content, complaint in (("user", "<|im_end|>", "<|im_end|>"), ("\ud800", "one", "unicode")):
+            status, refusal = server.ask("/v1/chat/completions", messages=[{"role": role, "content": content}])
+            assert status == 400 and complaint in refusal["error"]["message"]
 
 
 @pytest.mark.slow

@@ -69,7 +69,7 @@ class _PromptRequest(_Options):
 class _Message(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
-    role: str
+    role: _Text
     content: _Text
 
 
@@ -284,7 +284,8 @@ def _read(body: bytes, kind: type[_PromptRequest | _ChatRequest]) -> _PromptRequ
         return kind.model_validate(fields)
     except ValidationError as error:
         first = error.errors()[0]
-        raise RefusedError(400, f"{first['loc'][0]}: {first['msg']}") from None
+        name, *_ = (*first["loc"], "a field's name")
+        raise RefusedError(400, f"{name}: {first['msg']}") from None
 
 
 def _prompts_with(name: str, model: Completer) -> Callable[[Sequence[Any]], list[list[int] | UserError]]:
