@@ -284,8 +284,8 @@ def _read(body: bytes, kind: type[_PromptRequest | _ChatRequest]) -> _PromptRequ
         return kind.model_validate(fields)
     except ValidationError as error:
         first = error.errors()[0]
-        name, *_ = (*first["loc"], "a field's name")
-        raise RefusedError(400, f"{name}: {first['msg']}") from None
+        where = first["loc"][0] if first["loc"] else "a field's name"
+        raise RefusedError(400, f"{where}: {first['msg']}") from None
 
 
 def _prompts_with(name: str, model: Completer) -> Callable[[Sequence[Any]], list[list[int] | UserError]]:
