@@ -18,11 +18,6 @@ from toys import fitted_tokenizer, generated, german, german_tokenizer, gpt2, ll
 BUILDS = [gpt2, llama, lambda: llama(tied=True)]
 
 
-def test_a_llama_is_tied_where_its_settings_say_so() -> None:
-    assert side(llama(tied=True), "decoder").tied
-    assert not side(llama(), "decoder").tied
-
-
 @pytest.mark.parametrize("build", BUILDS)
 def test_no_token_sees_a_later_one_and_states_are_what_is_projected(build: Callable[[], PreTrainedModel]) -> None:
     model = build()

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM, PreTrainedModel, RobertaForMaskedLM
+from transformers import PreTrainedModel, RobertaForMaskedLM
 
 from documented import documented_corpus, request_on
 from subgraft.base.errors import UserError
 from subgraft.config.models import RobertaSettings
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.families import FAMILIES, config_dict, count_parameters
+from subgraft.modeling.families import FAMILIES
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.compute.masked import MaskedObjective
@@ -45,19 +45,6 @@ def test_the_longest_text_is_as_long_as_the_settings_say() -> None:
     other = cased_tokenizer()
     with pytest.raises(UserError, match="padding id 1, and this vocabulary's is 0"):
         FAMILIES["roberta"].build(SETTINGS, other, other, 1)
-
-
-def test_it_is_counted_saved_and_loaded_by_transformers(tmp_path: Path) -> None:
-    bundle = built(byte_level())
-    total = sum(parameter.numel() for parameter in bundle.model.parameters())
-    size = len(bundle.decoder)
-    assert count_parameters(config_dict(SETTINGS, size, size)).total == total
-    bundle.save(tmp_path)
-    ids = torch.tensor([[0, 40, 41, 42, 2]])
-    theirs = AutoModelForMaskedLM.from_pretrained(tmp_path).eval()
-    with torch.no_grad():
-        assert torch.equal(theirs(ids).logits, bundle.model(ids).logits)
-        assert torch.equal(Bundle.load(tmp_path).model(ids).logits, bundle.model(ids).logits)
 
 
 @pytest.mark.parametrize("form", ["full-sentences", "doc-sentences", "segment-pair"])
