@@ -44,7 +44,7 @@ class Pass:
     processor: float
     seconds: float
     texts: list[str]
-    cut: int
+    unfinished: int
     again: int | None
 
 
@@ -61,7 +61,7 @@ class Row:
     ratio: float
     same: int | None
     bleu: float | None
-    cut: int
+    unfinished: int
     again: int | None
 
 
@@ -78,7 +78,7 @@ def main() -> None:
         again = "–" if row.again is None else str(row.again)
         whole = ("–", "–") if row.bleu is None else (f"{row.same}/{len(sources)}", f"{row.bleu:.2f}")
         cells = (f"{row.sentences_per_second:.1f}", f"{row.ratio:.2f}", *whole)
-        table.add_row(str(row.beam), row.engine, *cells, str(row.cut), again)
+        table.add_row(str(row.beam), row.engine, *cells, str(row.unfinished), again)
     size = bundle.model.num_parameters()
     summary = (
         f"{len(sources)} sentences, batches of {BATCH}, {size / 1e6:.1f} M parameters; {loading:.2f} s for the weights"
@@ -146,7 +146,7 @@ def _row(beam: int, name: str, passes: Sequence[Mapping[str, Pass]], references:
         statistics.median(each["transformers"].processor / each[name].processor for each in passes),
         sum(a == b for a, b in zip(first.texts, own.texts, strict=True)) if whole else None,
         corpus_scores(own.texts, references, language, ["BLEU"])["BLEU"].value if whole else None,
-        own.cut,
+        own.unfinished,
         own.again,
     )
 
@@ -157,7 +157,7 @@ def _pass(translate: Translator, sources: Sequence[str]) -> Pass:
     processor = _processor(lambda: systems.extend(translate(sources, BATCH)))
     seconds = time.perf_counter() - started
     again = translate.again if isinstance(translate, FastTranslator) else None
-    return Pass(processor, seconds, systems, translate.cut, again)
+    return Pass(processor, seconds, systems, translate.unfinished, again)
 
 
 def _processor(work: Callable[[], object]) -> float:

@@ -83,7 +83,7 @@ def entity_sentences(seed: int = 1, max_length: int = 40, **settings: Any) -> En
     chosen, ids = MaskedEntitiesSettings(**settings), table().ids
     known = [[(start, end, ids[name]) for start, end, name in spans(line)] for line in LINES]
     text = NumberedText.of(LINES, known, cased_tokenizer())
-    inputs = ConvertedExamples(SingleTexts(text.numbers.cut(max_length - AROUND)), text.read)
+    inputs = ConvertedExamples(SingleTexts(text.numbers.truncate(max_length - AROUND)), text.read)
     return EntitySentences(inputs, cased_tokenizer(), chosen, len(names()), seed)
 
 

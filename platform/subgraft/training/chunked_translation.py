@@ -31,10 +31,10 @@ SAMPLING_BATCH_SIZE = 64
 
 @dataclass(frozen=True)
 class Translations:
-    """Translations in the order of their sources, how many were cut at their limit, and the seconds of all workers."""
+    """Translations in the order of their sources, the number of unfinished ones, and the seconds of all workers."""
 
     texts: list[str]
-    cut: int
+    unfinished: int
     seconds: float
 
 
@@ -100,7 +100,9 @@ def translate_in_chunks(
         dist.barrier()
     translated = [Translations(**json.loads(file.read_text(encoding="utf-8"))) for file in files]
     texts = [text for chunk in translated for text in chunk.texts]
-    return Translations(texts, sum(chunk.cut for chunk in translated), sum(chunk.seconds for chunk in translated))
+    return Translations(
+        texts, sum(chunk.unfinished for chunk in translated), sum(chunk.seconds for chunk in translated)
+    )
 
 
 def _sample(translate: Translator, sources: Sequence[str], seeds: Sequence[int]) -> Translations:
@@ -113,7 +115,7 @@ def _sample(translate: Translator, sources: Sequence[str], seeds: Sequence[int])
 def _translate(translate: Translator, sources: Sequence[str], batch_size: int) -> Translations:
     started = time.monotonic()
     texts = translate(sources, batch_size)
-    return Translations(texts, translate.cut, time.monotonic() - started)
+    return Translations(texts, translate.unfinished, time.monotonic() - started)
 
 
 def _save_chunk(chunk: Translations, file: Path) -> None:

@@ -56,17 +56,17 @@ def test_sequences_come_back_cut_to_the_limit() -> None:
     other = Sequences.of([[1], [2, 3, 4], []])
     assert packed.longer(other).tolist() == other.longer(packed).tolist() == [2, 3, 1]
     assert packed.longer(other).itemsize == 4
-    nothing = Sequences.of([]).cut(5)
+    nothing = Sequences.of([]).truncate(5)
     assert nothing.longer(nothing).tolist() == []
 
 
 def test_cutting_and_choosing_copy_no_bounds() -> None:
     settings = Sequences.of([[1, 2, 3], [], [4], [5, 6]])
-    cut = settings.cut(2)
+    cut = settings.truncate(2)
     assert [cut[i] for i in range(4)] == [[1, 2], [], [4], [5, 6]]
     assert cut.lengths.tolist() == [2, 0, 1, 2] and cut.whole.tolist() == [False, True, True, True]
     assert cut.starts is settings.starts and cut.ends is settings.ends
-    assert cut.cut(1).lengths.tolist() == cut.cut(1).cut(9).lengths.tolist() == [1, 0, 1, 1]
+    assert cut.truncate(1).lengths.tolist() == cut.truncate(1).truncate(9).lengths.tolist() == [1, 0, 1, 1]
     assert settings.whole.all() and settings.lengths.tolist() == [3, 0, 1, 2]
     taken = cut.take(np.array([3, 0]))
     assert [taken[0], taken[1]] == [[5, 6], [1, 2]] and taken.whole.tolist() == [True, False]

@@ -63,7 +63,7 @@ def test_rows_that_cannot_be_scored_and_long_inputs_are_reported(
     assert main([*command, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["left_out"] == {"without text": 1, "without a label": 2}
-    assert (printed["examples"], printed["cut"]) == (2, 1)
+    assert (printed["examples"], printed["truncated"]) == (2, 1)
 
 
 def test_answers_that_are_not_in_their_passage_are_reported(tmp_path: Path) -> None:

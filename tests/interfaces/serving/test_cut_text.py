@@ -15,8 +15,8 @@ from subgraft.experiments.origin import Origin, origin_of
 from subgraft.interfaces.serving.application import application
 from subgraft.interfaces.serving.vocabularies import MAX_CHARACTERS
 from subgraft.interfaces.serving.writer import Writer
-from subgraft.subwords.vocabulary.cuts import readable
 from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.segmentation import readable
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import english_tokenizer, german, german_tokenizer
 

@@ -57,7 +57,8 @@ def test_each_task_has_a_route_that_answers_as_the_model_does(name: str, predict
     with _client(new=predictor) as client:
         (model,) = client.post(route, json={"inputs": [value]}, headers=AUTHORISED).json()["models"]
         assert (model["model"], model["task"]) == ("new", name) and model["seconds"] >= 0
-        assert model["outputs"] == [json.loads(json.dumps({**expected.facts, "text": expected.text, "cut": False}))]
+        output = {**expected.facts, "text": expected.text, "truncated": False}
+        assert model["outputs"] == [json.loads(json.dumps(output))]
         (described,) = client.get("/health", headers=AUTHORISED).json()["models"]
         assert (described["task"], described["route"]) == (name, route)
         assert described["labels"] == list(predictor.labels)

@@ -40,7 +40,7 @@ def test_a_translator_writes_nothing_for_it(build: Build, tmp_path: Path) -> Non
         for write in (plain, fast, ExportedTranslator(exported, LANGUAGES, beam=beam, max_length_ratio=1.0)):
             alone = write(SPOKEN)
             assert write(SOURCES) == ["", "", "", alone[0], "", "", alone[1]] and all(alone)
-            assert write(BLANK) == [""] * len(BLANK) and write.cut == 0
+            assert write(BLANK) == [""] * len(BLANK) and write.unfinished == 0
         assert [output.tokens for output in plain.with_probabilities(BLANK)] == [()] * len(BLANK)
     drawn = Translator(*parts, beam=None, max_length_ratio=1.0, max_positions=bundle.max_positions)
     draws = [drawn(SOURCES) for _ in range(8)]  # an untrained model may end a single output at once
@@ -53,4 +53,4 @@ def test_a_model_that_writes_for_a_text_writes_nothing_for_it(draw: DrawSettings
     bundle = Bundle(model, german_tokenizer(), german_tokenizer())
     write, read = Writer(bundle, MeasurementSettings(beam=1, draw=draw), max_tokens=12), source_read(bundle)
     assert [bool(text) for text in written_for(write, read, SOURCES)] == [False] * 3 + [True, False, False, True]
-    assert written_for(write, read, BLANK) == [""] * len(BLANK) and write.cut == 0
+    assert written_for(write, read, BLANK) == [""] * len(BLANK) and write.unfinished == 0

@@ -81,7 +81,7 @@ def test_plain_prompts_begin_and_end_as_the_files_say(qwen: Path) -> None:
     assert [f"{text}{added}" for text, added in zip(PROMPTS, write(PROMPTS), strict=True)] == list(
         map(_one_line, whole)
     )
-    assert write.cut == sum(row[-1] not in (text_end, turn_end) for row in expected)
+    assert write.unfinished == sum(row[-1] not in (text_end, turn_end) for row in expected)
 
 
 def test_a_turn_is_answered_by_the_chat_template(
@@ -175,6 +175,6 @@ def test_ctranslate2_stops_at_every_end(tmp_path: Path) -> None:
         continuer_by_engine(bundle, None, MeasurementSettings(beam=2, engine=engine))
         for engine in ("transformers", "ctranslate2")
     )
-    assert result(prompts) == expected(prompts) and result.cut == expected.cut
+    assert result(prompts) == expected(prompts) and result.unfinished == expected.unfinished
     inputs = [[tokenizer.special["bos"], *ids] for ids in tokenizer.encode_batch(prompts)]
     assert any(turn_end in row for row in _written(tmp_path / "model", inputs))

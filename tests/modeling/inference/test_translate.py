@@ -96,14 +96,14 @@ def test_an_endless_output_is_cut_by_bytes_and_counted(beam: int) -> None:
     settings = {"beam": beam, "max_length_ratio": 0.5, "max_positions": SHAPE["max_positions"]}
     translate = Translator(model, source, target, form, **settings)
     outputs = translate(SOURCES)
-    assert translate.cut == len(SOURCES)
+    assert translate.unfinished == len(SOURCES)
     piece = int(piece_bytes(target)[longest])
     for text, output in zip(SOURCES, outputs, strict=True):
         limit = 0.5 * len(text.encode()) + MARGIN
         assert limit - piece <= len(output.encode()) < limit + piece
     output_bias(model)[0, target.special["eos"]] = 1e4
     assert translate(SOURCES) == ["", ""]
-    assert translate.cut == 0
+    assert translate.unfinished == 0
 
 
 LANGUAGES = Languages(source="en", target="de")
@@ -150,11 +150,11 @@ def test_probabilities_are_those_of_the_model_token_by_token(family: str, beam: 
 def test_texts_and_cuts_are_those_of_plain_translation() -> None:
     translate, _, target = translator("marian", 2)
     texts = english(7, seed=5)
-    plain, cut = translate(texts, batch_size=3), translate.cut
+    plain, unfinished = translate(texts, batch_size=3), translate.unfinished
     outputs = translate.with_probabilities(texts, batch_size=3)
     assert [output.text for output in outputs] == plain
     assert [target.decode(output.tokens) for output in outputs] == plain
-    assert translate.cut == cut
+    assert translate.unfinished == unfinished
 
 
 def test_calibration_of_a_model_follows_from_its_outputs() -> None:

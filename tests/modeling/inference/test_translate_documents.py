@@ -66,7 +66,7 @@ def test_a_learnt_document_is_written_sentence_by_sentence_to_its_end(beam: int)
     assert ours == np.diff(bounds).tolist() and len(ours) > 2
     written = translate.translate(documents, BLOCK, batch_size=2)
     assert written == [[target for _, target in PAIRS[:4]], [target for _, target in PAIRS[4:]]]
-    assert translate.cut == 0
+    assert translate.unfinished == 0
 
 
 def test_inputs_are_those_of_training() -> None:
@@ -92,9 +92,9 @@ def test_the_end_of_a_sentence_ends_no_output_and_the_code_does() -> None:
     bias[..., end] = 50.0
     translate = translator(bundle)
     (written,) = translate([text])
-    assert sentences_of(written) == [""] * (len(written) + 1) and len(written) > 20 and translate.cut == 1
+    assert sentences_of(written) == [""] * (len(written) + 1) and len(written) > 20 and translate.unfinished == 1
     bias[..., code] = 100.0
-    assert translate([text]) == [""] and translate.cut == 0
+    assert translate([text]) == [""] and translate.unfinished == 0
 
 
 def test_an_output_is_limited_by_the_bytes_of_its_block() -> None:

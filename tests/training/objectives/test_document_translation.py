@@ -102,7 +102,7 @@ def test_costs_are_tokens_or_characters_of_the_longer_side(corpus: Corpus) -> No
 def test_a_sentence_that_is_longer_than_a_block_is_cut_and_counted(corpus: Corpus) -> None:
     short = task(corpus, tokens=9)
     tokens = multilingual_tokenizer().encode_batch([text for en, _ in DOCUMENTS for text in en])
-    assert short.cut == sum(len(ids) > 7 for ids in tokens) > 0 == task(corpus).cut
+    assert short.truncated == sum(len(ids) > 7 for ids in tokens) > 0 == task(corpus).truncated
 
 
 def test_dev_documents_are_those_that_begin_among_the_first_sentences(corpus: Corpus) -> None:

@@ -136,8 +136,8 @@ def test_without_an_exponent_an_epoch_is_the_text_once(corpus: Corpus) -> None:
 
 
 def test_sentences_that_do_not_fit_are_cut_and_counted(corpus: Corpus) -> None:
-    assert objective(corpus).cut == 0
+    assert objective(corpus).truncated == 0
     tokens = multilingual_tokenizer().encode_batch([*chain.from_iterable(chain(*TEXTS.values()))])
     short = objective(corpus, block_tokens=10)
-    assert short.cut == sum(len(sentence) > 8 for sentence in tokens) > 0
+    assert short.truncated == sum(len(sentence) > 8 for sentence in tokens) > 0
     assert np.max(short.lengths) == 10

@@ -64,7 +64,7 @@ def test_only_the_sides_that_are_named_are_sampled(side: SideName) -> None:
 def test_a_sample_without_room_gives_way_to_the_plain_segmentation() -> None:
     longest = int(_translation(seed=None).lengths.max())
     plain, sampled = _translation(None, longest), _translation(1, longest, alpha=0.01)
-    assert plain.cut == sampled.cut == 0
+    assert plain.truncated == sampled.truncated == 0
     pairs = [(plain.example(i, 0), sampled.example(i, 0)) for i in range(40)]
     assert all(len(other.target) <= longest and len(other.source) <= longest for _, other in pairs)
     assert {one.target == other.target for one, other in pairs} == {True, False}

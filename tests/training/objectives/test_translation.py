@@ -36,10 +36,10 @@ def test_mbart_examples_end_with_their_language_and_start_from_the_target_s() ->
 
 def test_pairs_that_lose_something_to_the_limit_are_counted() -> None:
     whole = _marian(100)
-    assert whole.cut == 0
+    assert whole.truncated == 0
     longest = int(whole.lengths.max())
     limited = _marian(longest - 1)
-    assert limited.cut == int((whole.lengths > longest - 1).sum()) > 0
+    assert limited.truncated == int((whole.lengths > longest - 1).sum()) > 0
     assert limited.lengths.max() == longest - 1
     example = limited.example(int(whole.lengths.argmax()), epoch=0)
     assert max(len(example.source), len(example.target)) == longest - 1

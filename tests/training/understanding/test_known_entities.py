@@ -116,7 +116,9 @@ def test_marks_are_around_whole_tokens_and_nested_spans_and_entities_stay_at_the
     assert tokens.count(head) == tokens.count(tail) == 2
     short = TextEncoder(tokenizer, layout, 5, 0, known)
     (cut,) = RelationClassification(LABELS).read([(TEXT, SECOND, (0, len(ONE)))], short).examples
-    assert cut.rows[0].cut and len(cut.rows[0].tokens) == 5 and all(place < 4 for place, _ in cut.rows[0].entities)
+    assert (
+        cut.rows[0].truncated and len(cut.rows[0].tokens) == 5 and all(place < 4 for place, _ in cut.rows[0].entities)
+    )
 
 
 def test_a_vocabulary_like_another_one_has_its_tokens_for_marks() -> None:

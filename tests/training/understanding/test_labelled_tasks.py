@@ -160,7 +160,7 @@ def test_words_beyond_the_longest_input_are_not_learnt_and_count_as_outside(tmp_
     bundle = headed(task)
     encoder = TextEncoder.of(bundle, ENGLISH, longest=8)
     split = task.split(corpus, "train", encoder)
-    assert split.cut and all(len(example.rows[0].tokens) <= 8 for example in split.examples)
+    assert split.truncated and all(len(example.rows[0].tokens) <= 8 for example in split.examples)
     place = next(at for at, pieces in enumerate(split.details) if None in pieces)
     learnt = sum(label != IGNORED for label in split.examples[place].target)
     assert learnt == sum(piece is not None for piece in split.details[place]) < len(split.references[place])

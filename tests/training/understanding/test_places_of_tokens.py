@@ -213,7 +213,7 @@ def test_a_question_takes_at_most_half_of_a_row_and_an_empty_passage_is_read(tmp
     split = task.split(corpus, "test", encoder_of(vocabulary("unigram"), 40))
     passage = len(vocabulary("unigram").encode_batch([read])[0])
     windows = split.details.windows
-    assert len(windows) < passage / 5 and split.cut == 1 == len(split.references) < len(windows)
+    assert len(windows) < passage / 5 and split.truncated == 1 == len(split.references) < len(windows)
     covered = np.zeros(passage, dtype=bool)
     for window in windows:
         covered[window.passage] = True

@@ -107,7 +107,7 @@ def test_long_inputs_are_cut_and_said_to_be(tmp_path: Path) -> None:
     corpus = labelled_corpus("classification", tmp_path)
     predictor = Predictor(headed_bundle("classification", corpus))
     short, long = predictor.predict(["a text", "many words " * 400])
-    assert not short.cut and long.cut
+    assert not short.truncated and long.truncated
     assert list(predictor.predict([])) == [] and len(list(predictor.predict(["", " "]))) == 2
 
 

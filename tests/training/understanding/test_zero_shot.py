@@ -142,7 +142,7 @@ def test_a_text_that_is_too_long_loses_its_end() -> None:
     classifier = ZeroShot(bundle, BY_PERPLEXITY, list(WORDS))
     text = " ".join(TEXTS * 5)
     candidates = classifier._candidates(text)
-    assert max(map(len, candidates)) <= 62 and classifier.cut == 1
+    assert max(map(len, candidates)) <= 62 and classifier.truncated == 1
     assert np.isfinite(classifier.scores([text])[0]).all()
     template = ZeroShotSettings(template=f"{' '.join(TEXTS * 5)} {{label}} {{text}}", words=WORDS)
     with pytest.raises(UserError, match="the template is longer than the 62 tokens"):

@@ -48,7 +48,7 @@ class ContextTranslation:
         self._pairs = Translation(documents.pairs, bundle.encoder, bundle.decoder, form, max_length, batch_unit)
         self._document_starts = np.repeat(documents.starts[:-1], np.diff(documents.starts))
         self._sentences = context_sentences(bundle)
-        self.cut, self.whole_targets = self._pairs.cut, self._pairs.whole_targets
+        self.truncated, self.whole_targets = self._pairs.truncated, self._pairs.whole_targets
 
     def __len__(self) -> int:
         return len(self._pairs)
@@ -115,7 +115,7 @@ class TaskInContext(ContextData):
         documents, bundle = PairedDocuments.of(request.corpus, "train"), request.bundle
         examples = ContextTranslation(documents, bundle, request, training.max_length, training.batch_unit)
         super().__init__(examples, *bundle.padding)
-        self._request, self._training, self.cut = request, training, examples.cut
+        self._request, self._training, self.truncated = request, training, examples.truncated
         texts = sides(documents.pairs)
         self.texts: Mapping[SideName, Iterable[str]] = {"encoder": texts[0], "decoder": texts[1]}
 

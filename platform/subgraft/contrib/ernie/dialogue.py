@@ -69,7 +69,7 @@ class Dialogues:
                     texts.append(turn["content"])
                     roles.append(_ROLES[turn["role"]])
                     owners.append(number)
-        self._turns: Sequences = encode(texts, tokenizer).sequences.cut(room // _TURNS)
+        self._turns: Sequences = encode(texts, tokenizer).sequences.truncate(room // _TURNS)
         self._roles, self._owners, self._seed = np.array(roles), np.array(owners), seed
         runs = range(len(texts) - _TURNS + 1)
         suitable = [

@@ -51,7 +51,7 @@ class Capitalisation:
             for line, small, (ids, ends) in zip(chunk, lowered, encoded, strict=True):
                 tokens.append(ids)
                 labels.append(_capital_labels(line, small, ends))
-        self._tokens, self._labels = (Sequences.of(each).cut(room.tokens) for each in (tokens, labels))
+        self._tokens, self._labels = (Sequences.of(each).truncate(room.tokens) for each in (tokens, labels))
         self.capitals = int((self._labels.flat == 1).sum())
 
     def __len__(self) -> int:
@@ -90,7 +90,7 @@ class DocumentBlocks:
     """Blocks of consecutive sentences of one document. sentences: all sentences, truncated to the length of a block."""
 
     def __init__(self, text: DocumentText, request: ObjectiveInputs, room: int) -> None:
-        self.sentences = encode(text.lines, request.bundle.encoder).sequences.cut(room)
+        self.sentences = encode(text.lines, request.bundle.encoder).sequences.truncate(room)
         self._bounds = document_blocks(self.sentences.lengths, text.starts, room)
         self._starts = text.starts
         total = np.concatenate([[0], np.cumsum(self.sentences.lengths, dtype=np.int64)])
@@ -181,7 +181,7 @@ class Distance:
 
     def __init__(self, text: DocumentText, request: ObjectiveInputs, room: Room) -> None:
         half = (room.tokens - room.between) // 2
-        self._sentences = encode(text.lines, request.bundle.encoder).sequences.cut(half)
+        self._sentences = encode(text.lines, request.bundle.encoder).sequences.truncate(half)
         self._starts, self._seed, self._between = text.starts, request.seed, room.between
         self._documents = np.repeat(text.documents, np.diff(text.starts))
         if len(np.unique(text.documents)) < 2:
@@ -230,7 +230,7 @@ class LabelledPairs:
         size = room.tokens - room.between
         sides = [encode(corpus.text("train", name), request.bundle.encoder).sequences for name in ("source", "target")]
         lengths = sides[0].lengths.astype(np.int64) + sides[1].lengths
-        self._whole, self._halves, self._long = sides, [side.cut(size // 2) for side in sides], lengths > size
+        self._whole, self._halves, self._long = sides, [side.truncate(size // 2) for side in sides], lengths > size
         ids = {label: number for number, label in enumerate(labels_of(corpus))}
         self._labels = [ids[label] for label in corpus.lines("train", "label")]
         self.lengths: np.ndarray = np.minimum(lengths, size) + room.between

@@ -374,7 +374,7 @@ def _inputs(
     """The inputs of each text, made of these numbers."""
     if settings.needs_documents:
         return inputs_of_documents(masked_settings(settings), request, numbers)
-    return [SingleTexts(each.cut(request.training.max_length - AROUND)) for each in numbers]
+    return [SingleTexts(each.truncate(request.training.max_length - AROUND)) for each in numbers]
 
 
 def _mismatch_hint(annotations: Sequence[Sequence[Any]], table: EntityTable) -> str:

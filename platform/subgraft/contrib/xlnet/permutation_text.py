@@ -189,7 +189,7 @@ def _sentences_by_language(
     else:
         texts = [(text.lines, text.starts, text.documents) for text in request.documents()]
     for lines, starts, documents in texts:
-        yield _Part(encode(lines, tokenizer).sequences.cut(longest), starts, documents)
+        yield _Part(encode(lines, tokenizer).sequences.truncate(longest), starts, documents)
 
 
 def _concatenate(parts: Sequence[Sequences]) -> Sequences:

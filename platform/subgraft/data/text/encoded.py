@@ -88,7 +88,7 @@ class Sequences:
         np.maximum(lengths, other.lengths, out=lengths)
         return lengths
 
-    def cut(self, max_length: int) -> Sequences:
+    def truncate(self, max_length: int) -> Sequences:
         """Each sequence truncated to at most max_length tokens."""
         return replace(self, max_length=max_length if self.max_length is None else min(max_length, self.max_length))
 

@@ -56,7 +56,7 @@ class PackedSentences:
 
 def doc_sentences(sentences: Sequences, text: DocumentText, room: int) -> PackedSentences:
     """DOC-SENTENCES: each block has as many consecutive sentences of one document as fit into `room` tokens."""
-    truncated = sentences.cut(room)
+    truncated = sentences.truncate(room)
     return PackedSentences(
         truncated, document_blocks(truncated.lengths, text.starts, room), np.zeros(0, dtype=np.int64), -1
     )
@@ -64,7 +64,7 @@ def doc_sentences(sentences: Sequences, text: DocumentText, room: int) -> Packed
 
 def full_sentences(sentences: Sequences, text: DocumentText, room: int, separator: int) -> PackedSentences:
     """FULL-SENTENCES: blocks cross the ends of documents, where they have an additional separator."""
-    truncated = sentences.cut(room)
+    truncated = sentences.truncate(room)
     last_sentences = text.starts[1:] - 1
     costs = truncated.lengths.astype(np.int64)
     costs[last_sentences] = np.minimum(costs[last_sentences] + 1, room)
@@ -121,7 +121,7 @@ class SegmentPairs:
     """
 
     def __init__(self, sentences: Sequences, text: DocumentText, settings: PairSettings, seed: int) -> None:
-        self._sentences, self._starts, self._documents = sentences.cut(settings.room), text.starts, text.documents
+        self._sentences, self._starts, self._documents = sentences.truncate(settings.room), text.starts, text.documents
         self._room = settings.room
         if len(np.unique(text.documents)) < 2:
             raise UserError(

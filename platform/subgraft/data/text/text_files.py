@@ -24,7 +24,7 @@ _JSON_LINES = (".jsonl", ".ndjson")
 _PARQUET, _ARROW = ".parquet", ".arrow"
 _CSV, _TSV = ".csv", ".tsv"
 _ROWS = (*_JSON_LINES, _PARQUET, _ARROW, _CSV, _TSV)
-# Longer lines, of texts without line ends, are cut at a space: a model reads a limited number of tokens at once.
+# Longer lines, of texts without line ends, are split at a space: a model reads a limited number of tokens at once.
 MAX_SEGMENT = 1000
 
 
@@ -35,12 +35,12 @@ class TextFiles:
     Attributes:
         paths: In the order in which they are read; of a folder, its files by name, also of folders in it.
         field: The column of JSON lines and tables that holds the text.
-        cut: Whether lines are cut into segments of at most MAX_SEGMENT characters.
+        split_long: Whether lines are split into segments of at most MAX_SEGMENT characters.
     """
 
     paths: tuple[Path, ...]
     field: str = "text"
-    cut: bool = True
+    split_long: bool = True
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -50,7 +50,7 @@ class TextFiles:
     def documents(self) -> Iterator[Document]:
         """The documents with text. Raises UserError for files that cannot be read."""
         for file in self.files:
-            segments = (tuple(_segments(document, self.cut)) for document in self._read(file))
+            segments = (tuple(_segments(document, self.split_long)) for document in self._read(file))
             yield from filter(None, segments)
 
     def lines(self) -> Iterator[str]:
@@ -140,11 +140,11 @@ def _plain(file: Path) -> Iterator[Iterable[str]]:
     yield document
 
 
-def _segments(lines: Iterable[str], cut: bool) -> Iterator[str]:
-    """The lines that have text, without white space at their ends. cut: whether long ones are in parts."""
+def _segments(lines: Iterable[str], split_long: bool) -> Iterator[str]:
+    """The lines that have text, without white space at their ends; long ones in parts if `split_long`."""
     for line in lines:
         rest = line.strip()
-        while cut and len(rest) > MAX_SEGMENT:
+        while split_long and len(rest) > MAX_SEGMENT:
             end = rest.rfind(" ", 1, MAX_SEGMENT + 1)
             end = MAX_SEGMENT if end < 0 else end
             yield rest[:end].rstrip()

@@ -323,7 +323,7 @@ def _training_pairs(
         text[split] = list(zip(sources, translations.texts, strict=True))
         cost["translation_seconds"] += translations.seconds
         cost["translated"] += len(sources)
-        cost["cut_translations"] += translations.cut
+        cost["cut_translations"] += translations.unfinished
     return text, {} if stage.matching.text == "references" else {**cost}
 
 

@@ -18,8 +18,8 @@ from subgraft.evaluation.reporting.document import Block, Paragraph, Section
 from subgraft.evaluation.reporting.numbers import MISSING, count, percent
 from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.table import Span, Table, Text, table, text
-from subgraft.subwords.vocabulary.cuts import readable
 from subgraft.subwords.vocabulary.entry import Entry
+from subgraft.subwords.vocabulary.segmentation import readable
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 # Languages written without spaces between words: the downstream vocabulary's subwords stand in for their words.

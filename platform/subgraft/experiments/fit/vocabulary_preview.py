@@ -16,12 +16,12 @@ from typing import Any
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SENTENCEPIECE_KINDS
 from subgraft.experiments.fit.choices import vocabulary_size
-from subgraft.subwords.vocabulary.cuts import readable
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.extend import Extender
 from subgraft.subwords.vocabulary.learn import kind_like, learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
 from subgraft.subwords.vocabulary.lost_text import LostText, lost_text
+from subgraft.subwords.vocabulary.segmentation import readable
 from subgraft.subwords.vocabulary.spelling import Spelling, spelling, unknown_characters
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.trim import trim

@@ -18,8 +18,8 @@ from subgraft.interfaces.api.arguments import require_whole
 from subgraft.interfaces.api.shown import as_text
 from subgraft.interfaces.api.vocabularies import Text, VocabularyLike, text_lines, vocabulary_of
 from subgraft.subwords.vocabulary.compare import FIGURES, Gap, ReadText, fragmented, gap_between, read_text, render
-from subgraft.subwords.vocabulary.cuts import cut, readable
 from subgraft.subwords.vocabulary.learn import kind_like, learn
+from subgraft.subwords.vocabulary.segmentation import readable, segment
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class VocabularyComparison:
             unknown=self._unknown_characters(),
             losses=self._losses(),
             plot=self._plot_png(),
-            sample=[[cut(each, line) for each in self.tokenizers] for line in self._sample()],
+            sample=[[segment(each, line) for each in self.tokenizers] for line in self._sample()],
             words=self._word_tables(),
         )
 

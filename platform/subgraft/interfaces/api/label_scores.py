@@ -51,21 +51,21 @@ class LabelScores:
     Attributes:
         examples: The number of examples that were scored.
         left_out: The number of the file's other rows, by the reason why they cannot be scored.
-        cut: How many of the examples were too long for the model and lost their end.
+        truncated: How many of the examples were too long for the model and lost their end.
     """
 
     examples: int
     scores: tuple[LabelScore, ...]
     left_out: Mapping[str, int]
-    cut: int
+    truncated: int
 
     @property
     def remark(self) -> str:
         """What was scored, in one line."""
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.left_out.items())
         left_out = f"; left out: {reasons}" if reasons else ""
-        cut = f"; {self.cut:,} lost their end, too long for the model" if self.cut else ""
-        return f"{self.examples:,} scored{left_out}{cut}"
+        truncated = f"; {self.truncated:,} lost their end, too long for the model" if self.truncated else ""
+        return f"{self.examples:,} scored{left_out}{truncated}"
 
 
 def evaluate_labels(
@@ -99,14 +99,14 @@ def evaluate_labels(
         corpus = build(source, code, _NO_CLEANING, Path(folder) / "corpus", base=Path.cwd())
         predictor = headed.predictor(pair)
         _require_known_labels(corpus, predictor.task, path)
-        statistics, cut = predictor.statistics(corpus, "test", progress)
+        statistics, truncated = predictor.statistics(corpus, "test", progress)
     scores = []
     for name, counts in statistics.items():
         metric = label_metric(name)
         score = label_score(metric, counts, predictor.task.judged.negative)
         interval = estimate(metric.score, counts[None], bounds=metric.bounds).interval
         scores.append(LabelScore(name, score.value, interval.low, interval.high, score.signature))
-    return LabelScores(corpus.size("test"), tuple(scores), dropped_in_words(corpus.counts["test"]), cut)
+    return LabelScores(corpus.size("test"), tuple(scores), dropped_in_words(corpus.counts["test"]), truncated)
 
 
 def _settings(path: Path, headed: PredictionModel, named: Mapping[str, str]) -> LabelledFiles:

@@ -35,8 +35,8 @@ class Predicted:
     Attributes:
         task: What the model was finetuned for.
         inputs: The inputs.
-        predictions: Of each input `text`, one line; `facts`, the same with scores; `cut`, whether the input was too
-            long for the model.
+        predictions: Of each input `text`, one line; `facts`, the same with scores; `truncated`, whether the input
+            was too long for the model.
     """
 
     task: str

@@ -104,7 +104,7 @@ def compare_on_text(
 
 
 def _lines(text: Sequence[Path | str], field: str) -> list[str]:
-    files = TextFiles(text_files_of("text", text, TEST), field, cut=False)
+    files = TextFiles(text_files_of("text", text, TEST), field, split_long=False)
     lines = list(chain.from_iterable(files.documents()))
     if not lines:
         raise UserError("there is no text", where=", ".join(map(str, files.paths)))

@@ -430,11 +430,11 @@ def predict_lines(arguments: argparse.Namespace) -> None:
         predictions = list(predictor.predict(inputs, progress=lambda done: progress(done, len(inputs), "inputs")))
     for prediction in predictions:
         write(json.dumps(prediction.facts, ensure_ascii=False) if arguments.json else prediction.text)
-    cut = [where for prediction, (_, where) in zip(predictions, located, strict=True) if prediction.cut]
-    if cut:
+    truncated = [where for prediction, (_, where) in zip(predictions, located, strict=True) if prediction.truncated]
+    if truncated:
         sys.stdout.flush()
-        message = f"{len(cut):,} of {len(inputs):,} inputs lost their end, too long for the model"
-        say(f"{message}; the first is {cut[0]}", to=sys.stderr)
+        message = f"{len(truncated):,} of {len(inputs):,} inputs lost their end, too long for the model"
+        say(f"{message}; the first is {truncated[0]}", to=sys.stderr)
 
 
 # An input, and its location.

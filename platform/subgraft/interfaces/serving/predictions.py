@@ -67,7 +67,8 @@ class Predictions:
                     "task": model.name,
                     "seconds": round(seconds, 4),
                     "outputs": [
-                        {**prediction.facts, "text": prediction.text, "cut": prediction.cut} for prediction in outputs
+                        {**prediction.facts, "text": prediction.text, "truncated": prediction.truncated}
+                        for prediction in outputs
                     ],
                 }
                 for (name, model), (outputs, seconds) in answers

@@ -1,4 +1,4 @@
-"""Routes of the page for vocabularies: POST /cut cuts texts by each, POST /token describes one of their tokens."""
+"""Routes of the page for vocabularies: POST /cut segments texts by each, POST /token describes one of their tokens."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from subgraft.interfaces.serving.writer import Served, Writer
 from subgraft.subwords.similar_tokens.finder import Relation, SimilarTokenFinder
 from subgraft.subwords.similar_tokens.token_subwords import subwords
 from subgraft.subwords.vocabulary.alignment import NEW, Alignment, align
-from subgraft.subwords.vocabulary.cuts import Cut, cut, readable
+from subgraft.subwords.vocabulary.segmentation import Segmentation, readable, segment
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.understanding.predictor import Predictor
 
-# The maximum characters of all texts that are cut at a time.
+# The maximum characters of all texts that are segmented at a time.
 MAX_CHARACTERS = 20_000
 Which = Literal["own", "original"]
 
@@ -72,7 +72,7 @@ class Vocabularies:
         return [self._queue]
 
     def routes(self) -> list[Route]:
-        works = {"/cut": self._cuts, "/token": self._facts}
+        works = {"/cut": self._segment, "/token": self._facts}
         return [json_route(path, self._token, partial(self._answer, work)) for path, work in works.items()]
 
     def describe(self, model: str) -> dict[str, Any]:
@@ -86,15 +86,15 @@ class Vocabularies:
         result: dict[str, Any] = answer
         return result
 
-    def _cuts(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The texts by each vocabulary, those of the models first; equal ones are cut once."""
+    def _segment(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The texts by each vocabulary, those of the models first; equal ones are segmented once."""
         texts, side = _texts(body), body.get("side", "encoder")
         if side not in ("encoder", "decoder"):
             raise RefusedError(400, "side: encoder or decoder")
         by_vocabulary: dict[str, tuple[Tokenizer, list[_Use]]] = {}
         for use, tokenizer in self._uses(side):
             by_vocabulary.setdefault(tokenizer.fingerprint, (tokenizer, []))[1].append(use)
-        return {"vocabularies": [_described_cuts(*each, texts) for each in by_vocabulary.values()]}
+        return {"vocabularies": [_segmented(*each, texts) for each in by_vocabulary.values()]}
 
     def _uses(self, side: SideName) -> Iterator[tuple[_Use, Tokenizer]]:
         """The vocabularies of this side, or of the only one that a model has."""
@@ -176,24 +176,24 @@ def _texts(body: Mapping[str, Any]) -> list[str]:
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise RefusedError(400, "texts: a list of strings")
     if sum(map(len, texts)) > MAX_CHARACTERS or len(texts) > MAX_CHARACTERS // 10:
-        raise RefusedError(413, f"at most {MAX_CHARACTERS:,} characters are cut")
+        raise RefusedError(413, f"at most {MAX_CHARACTERS:,} characters are segmented")
     check_characters(texts)
     return texts
 
 
-def _described_cuts(tokenizer: Tokenizer, uses: Sequence[_Use], texts: Sequence[str]) -> dict[str, Any]:
-    cuts = [cut(tokenizer, text) for text in texts]
+def _segmented(tokenizer: Tokenizer, uses: Sequence[_Use], texts: Sequence[str]) -> dict[str, Any]:
+    segmentations = [segment(tokenizer, text) for text in texts]
     return {
         "uses": [use._asdict() for use in uses],
         "entries": len(tokenizer),
-        "tokens": sum(each.tokens for each in cuts),
-        "unknown": sum(each.unknown for each in cuts),
-        "bytes": sum(each.byte_tokens for each in cuts),
-        "texts": [_described_cut(each, text) for each, text in zip(cuts, texts, strict=True)],
+        "tokens": sum(each.tokens for each in segmentations),
+        "unknown": sum(each.unknown for each in segmentations),
+        "bytes": sum(each.byte_tokens for each in segmentations),
+        "texts": [_described(each, text) for each, text in zip(segmentations, texts, strict=True)],
     }
 
 
-def _described_cut(each: Cut, text: str) -> dict[str, Any]:
+def _described(each: Segmentation, text: str) -> dict[str, Any]:
     """Its cells, each [text, ids, kind], and the text that decoding gives back, if that is another."""
     return {"cells": each.cells, "decoded": None if each.decoded in (text, f" {text}") else each.decoded}
 

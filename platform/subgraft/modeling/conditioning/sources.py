@@ -52,12 +52,12 @@ class TextSource:
 
     def encode(self, values: Sequence[str]) -> Sequence[np.ndarray]:
         sequences = encode(values, self.tokenizer).sequences
-        cut = sequences if self._room is None else sequences.cut(self._room)
+        truncated = sequences if self._room is None else sequences.truncate(self._room)
 
         def encode_one(index: int) -> np.ndarray:
-            return np.array([*self._beginning, *cut[index], *self._ending], dtype=np.int64)
+            return np.array([*self._beginning, *truncated[index], *self._ending], dtype=np.int64)
 
-        return EncodedSources(cut.lengths + self._around, encode_one)
+        return EncodedSources(truncated.lengths + self._around, encode_one)
 
 
 class ClassSource:

@@ -190,7 +190,7 @@ class LlamaCppContinuer:
         chat: Treats each prompt as a user's turn to be answered.
 
     Attributes:
-        cut: The number of outputs of the last call without an end token.
+        unfinished: The number of outputs of the last call without an end token.
         tokens: The number of tokens of the last call's outputs, without their ends.
         seconds: The duration of the last call's search.
     """
@@ -206,7 +206,7 @@ class LlamaCppContinuer:
         self._model = model
         self._prompts = Prompts(model.tokenizer, model.start, model.max_positions, max_length_ratio, max_tokens, chat)
         self._lengths = piece_bytes(model.tokenizer).tolist()
-        self.cut, self.tokens, self.seconds = 0, 0, 0.0
+        self.unfinished, self.tokens, self.seconds = 0, 0, 0.0
 
     def __call__(
         self, prompts: Sequence[Turn], batch_size: int = DEFAULT_BATCH_SIZE, progress: ProgressCallback | None = None
@@ -220,7 +220,7 @@ class LlamaCppContinuer:
             else float("inf")
             for prompt in prompts
         ]
-        self.cut, self.tokens, self.seconds = 0, 0, 0.0
+        self.unfinished, self.tokens, self.seconds = 0, 0, 0.0
         for batch in batches(range(len(prompts)), ids, batch_size, progress):
             started = time.perf_counter()
             rows = self._written([ids[i] for i in batch], [limits[i] for i in batch])
@@ -228,7 +228,7 @@ class LlamaCppContinuer:
             for i, row in zip(batch, rows, strict=True):
                 outputs[i] = self._prompts.output(ids[i], row, ends)
                 ended = bool(row) and row[-1] in ends
-                self.cut += not ended
+                self.unfinished += not ended
                 self.tokens += len(row) - ended
         return outputs
 

@@ -57,7 +57,7 @@ class ExportedSearch:
         running: The model's `engine`, if it is already loaded.
 
     Attributes:
-        cut: The number of outputs of the last call without an end token.
+        unfinished: The number of outputs of the last call without an end token.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ExportedSearch:
         self._names = exported.vocabularies()
         self._lengths = piece_bytes(exported.decoder).tolist()
         self._engine: Any = engine(exported) if running is None else running
-        self.cut = 0
+        self.unfinished = 0
 
     @property
     def _counted_prefix(self) -> list[int]:
@@ -94,14 +94,14 @@ class ExportedSearch:
     ) -> list[list[int]]:
         """The ids of each text's output, including its end token, if any; none for texts whose index is missing."""
         outputs: list[list[int]] = [[]] * len(texts)
-        self.cut = 0
+        self.unfinished = 0
         for batch in batches(indices, sequences, batch_size, progress):
             outputs_of_batch = self._search_batch(
                 [sequences[index] for index in batch], [texts[index] for index in batch]
             )
             for index, tokens in zip(batch, outputs_of_batch, strict=True):
                 outputs[index] = tokens
-                self.cut += not self._exported.has_ended(tokens)
+                self.unfinished += not self._exported.has_ended(tokens)
         return outputs
 
     def _search_batch(self, sequences: Sequence[Sequence[int]], texts: Sequence[str]) -> list[list[int]]:

@@ -55,7 +55,7 @@ class BatchSearch:
     """A search in batches of descending length.
 
     Attributes:
-        cut: The number of outputs of the last call without an end token.
+        unfinished: The number of outputs of the last call without an end token.
         tokens: The number of tokens of the last call's outputs, without their ends.
         seconds: The duration of the last call's search.
     """
@@ -73,7 +73,7 @@ class BatchSearch:
 
     def _begin(self) -> None:
         """Reset the counts of a call."""
-        self.cut = 0
+        self.unfinished = 0
         self.tokens = 0
         self.seconds = 0.0
 
@@ -100,7 +100,7 @@ class BatchSearch:
             started = time.perf_counter()
             written = self._generate([sequences[index] for index in chosen], [texts[index] for index in chosen])
             self.seconds += time.perf_counter() - started
-            self.cut += count_unfinished(written, self._ends)
+            self.unfinished += count_unfinished(written, self._ends)
             self.tokens += count_tokens(written, [*self._ends, self._padding])
             yield chosen, written
 

@@ -27,7 +27,7 @@ class Writer:
         max_tokens: The limit of each text in tokens.
 
     Attributes:
-        cut: The number of texts of the last call without an end token.
+        unfinished: The number of texts of the last call without an end token.
     """
 
     def __init__(self, bundle: Bundle, settings: MeasurementSettings, max_tokens: int) -> None:
@@ -38,13 +38,13 @@ class Writer:
         self._length = 1 + min(max_tokens, bundle.max_positions - 1)
         self._start = bundle.sequence_format(None).start
         self._ends = end_tokens(bundle.model, bundle.decoder)
-        self.cut = 0
+        self.unfinished = 0
 
     def __call__(self, sources: Sequence[np.ndarray], progress: ProgressCallback | None = None) -> list[str]:
         """A text for each source, encoded by `modeling.conditioning.sources`; leaves the model in evaluation mode."""
         self._bundle.model.train(False)
         texts: list[str] = []
-        self.cut = 0
+        self.unfinished = 0
         device = next(self._bundle.model.parameters()).device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(self._seed)
@@ -52,7 +52,7 @@ class Writer:
                 end = min(begin + self._batch_size, len(sources))
                 source, mask = pad_sources([sources[index] for index in range(begin, end)])
                 written = self._generate(source.to(device), mask.to(device))
-                self.cut += count_unfinished(written[:, 1:], self._ends)
+                self.unfinished += count_unfinished(written[:, 1:], self._ends)
                 texts += [added_text(self._bundle.decoder, [], tokens[1:], self._ends) for tokens in written.tolist()]
                 if progress is not None:
                     progress(len(texts), len(sources), "texts")

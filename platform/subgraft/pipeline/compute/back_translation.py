@@ -63,7 +63,7 @@ def back_translate(stage: BackTranslatedStage, inputs: Inputs, out: Path, contex
         "sizes": {SPLIT: len(pairs)},
         "empty": len(lines) - len(pairs),
         "copies": copies,
-        "cut_translations": translations.cut,
+        "cut_translations": translations.unfinished,
         "translation_seconds": translations.seconds,
     }
 
@@ -104,7 +104,7 @@ def train_both_directions(stage: UnsupervisedStage, inputs: Inputs, out: Path, c
     return {
         **write_curve(outcome, out),
         **describe_dev_engine(settings, bundle.model),
-        "cut_pairs": data.cut + backward.cut,
+        "cut_pairs": data.truncated + backward.truncated,
         "parameters": bundle.model.num_parameters(),
         "trained_parameters": outcome.trained_parameters,
         "peak_memory": peak_memory(),

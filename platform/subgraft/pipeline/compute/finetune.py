@@ -76,7 +76,7 @@ def run(stage: FinetuneStage, inputs: Inputs, out: Path, context: Context) -> Su
             if stage.objective.needs_pairs and not stage.objective.understands
             else {}
         ),
-        "cut_pairs": text.cut,
+        "cut_pairs": text.truncated,
         **({"pairs": text.sizes} if isinstance(text, Directions) else {}),
         **({"left_out": dict(text.left_out)} if isinstance(text, ConversationsOfTask) else {}),
         **({"rare_tokens": rare.sizes} if rare else {}),
@@ -124,7 +124,7 @@ def _evaluate_zero_shot(
     outcome = Outcome((CurvePoint(0, 0.0, 0.0, dev),), steps=0, best_step=0, seconds=0.0)
     if is_writer():
         bundle.save(out)
-    summary = {**write_curve(outcome, out), "cut_pairs": result.cut, "parameters": bundle.model.num_parameters()}
+    summary = {**write_curve(outcome, out), "cut_pairs": result.truncated, "parameters": bundle.model.num_parameters()}
     return {**summary, "trained_parameters": 0, "peak_memory": peak_memory(), "artifacts": [CURVE]}
 
 
@@ -292,7 +292,7 @@ def run_multitask(stage: MultitaskStage, inputs: Inputs, out: Path, context: Con
         **write_curve(outcome, out),
         "dev": dev_scores,
         "examples": {name: len(labelled.lengths) for name, labelled in examples.items()},
-        "cut_pairs": data.cut,
+        "cut_pairs": data.truncated,
         "parameters": bundles[OWN].model.num_parameters(),
         "trained_parameters": outcome.trained_parameters,
         "peak_memory": peak_memory(),

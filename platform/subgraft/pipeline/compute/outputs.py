@@ -1,4 +1,4 @@
-"""Measurements shared by evaluations: speed and cut outputs of searches, length in tokens, scores and statistics."""
+"""Measurements shared by evaluations: speed and unfinished outputs of searches, tokens, scores and statistics."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def warm_up(write: Searcher, texts: Sequence[Any], settings: MeasurementSettings
 
 
 def output_counts(write: Searcher) -> dict[str, Json]:
-    """The number of outputs of the last call that were cut, and of sentences that CTranslate2 left to transformers."""
+    """The numbers of unfinished outputs of the last call, and of sentences that CTranslate2 left to transformers."""
     searched_again = {"searched_again": write.again} if isinstance(write, FastTranslator | FastContinuer) else {}
-    return {"cut_outputs": write.cut, **searched_again}
+    return {"cut_outputs": write.unfinished, **searched_again}
 
 
 def search_speed(write: Searcher, texts: Sequence[Any], settings: MeasurementSettings) -> Speed:

@@ -78,12 +78,12 @@ def run(stage: PretrainStage, inputs: Inputs, out: Path, context: Context) -> Su
     translated = any(objective.needs_pairs for objective in stage.objectives)
     engine = describe_dev_engine(stage.training, bundle.model) if translated else {}
     heads = [HEADS] if headed else []
-    cut = sum(objective.cut for objective in text.longest.values() if isinstance(objective, Seq2SeqObjective))
-    if cut:
-        context.warn(f"{cut:,} sentences are longer than pretrain.max_length or block_tokens, and were cut")
+    truncated = sum(each.truncated for each in text.longest.values() if isinstance(each, Seq2SeqObjective))
+    if truncated:
+        context.warn(f"{truncated:,} sentences are longer than pretrain.max_length or block_tokens, and were cut")
     parameters = bundle.model.num_parameters()
-    cuts = {"cut_sentences": cut} if cut else {}
-    return {**write_curve(outcome, out), **engine, **cuts, "parameters": parameters, "artifacts": [CURVE, *heads]}
+    lengths = {"cut_sentences": truncated} if truncated else {}
+    return {**write_curve(outcome, out), **engine, **lengths, "parameters": parameters, "artifacts": [CURVE, *heads]}
 
 
 def _save_step(bundle: Bundle, folder: Path, step: int) -> None:

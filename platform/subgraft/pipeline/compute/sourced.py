@@ -205,11 +205,11 @@ def statistics_by_name(scored: Sequence[Scored]) -> Mapping[str, FloatArray]:
 
 @dataclass(frozen=True)
 class _GeneratedTexts:
-    """Generated texts with their prompts; `cut` of them reached their limit."""
+    """Generated texts with their prompts; `unfinished` of them reached their limit."""
 
     prompts: Sequence[str]
     texts: Sequence[str]
-    cut: int
+    unfinished: int
     speed: Json
 
 
@@ -234,7 +234,7 @@ def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -
         scored += rank_prompts(bundle, texts, stage.ranking, context)
     save_file({**bits.statistics(), **statistics_by_name(scored)}, out / STATISTICS)
     write_texts(out, references=lines, prompts=written.prompts, continuations=written.texts)
-    summary = bits.figures(objective.source) | {"cut_outputs": written.cut} | score_figures(scored)
+    summary = bits.figures(objective.source) | {"cut_outputs": written.unfinished} | score_figures(scored)
     draw = stage.evaluation.draw
     result = summary | {
         **measure_length(bundle, lines),
@@ -258,10 +258,10 @@ def _generate(bundle: Bundle, sourced: Sourced, stage: EvaluateStage, context: C
     longest = max(len(tokens) for tokens in bundle.decoder.encode_batch(list(sourced.texts)))
     write = Writer(bundle, settings, max_tokens=longest + 1)
     texts = written_for(write, read, prompts.sources, context.progress)
-    cut = write.cut  # read before measuring speed, which increases it
+    unfinished = write.unfinished  # read before measuring speed, which increases it
     timing = {"batch_size": settings.batch_size, "repeats": settings.speed_repeats}
     speed = measure_speed(lambda batch: write(read.encode(batch)), timed.sources, **timing) if stage.speed else None
-    return _GeneratedTexts(prompts.in_words(), texts, cut, asdict(speed) if speed else None)
+    return _GeneratedTexts(prompts.in_words(), texts, unfinished, asdict(speed) if speed else None)
 
 
 def _score_outputs(

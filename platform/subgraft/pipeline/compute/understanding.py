@@ -35,7 +35,7 @@ class _Measurement(NamedTuple):
 
     Attributes:
         nats: The mean loss.
-        cut: How many inputs were cut.
+        truncated: The number of truncated inputs.
         timed, predict: Inputs for measuring the speed, and what predicts a batch of them.
     """
 
@@ -43,7 +43,7 @@ class _Measurement(NamedTuple):
     texts: Sequence[str]
     predictions: Predictions
     nats: float
-    cut: int
+    truncated: int
     timed: Sequence[Any]
     predict: Callable[[Sequence[Any]], object]
 
@@ -66,7 +66,7 @@ def _predict_with_head(
         return task.logits(bundle.model, task.collate(examples, encoder.padding).to(device())).cpu()
 
     predictions = task.predictions(outputs.by_example, split)
-    return _Measurement(task, split.texts, predictions, outputs.nats, split.cut, split.examples, predict)
+    return _Measurement(task, split.texts, predictions, outputs.nats, split.truncated, split.examples, predict)
 
 
 def _predict_zero_shot(
@@ -84,7 +84,7 @@ def _predict_zero_shot(
         result.texts,
         result.predictions,
         result.nats,
-        result.cut,
+        result.truncated,
         result.inputs,
         result.classifier.scores,
     )
@@ -124,7 +124,7 @@ def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -
         "speed": asdict(speed) if speed else None,
         "parameters": bundle.model.num_parameters(),
         "sentences": len(measured.texts),
-        "cut_inputs": measured.cut,
+        "cut_inputs": measured.truncated,
         "cut_outputs": 0,
     }
     write_evaluation(result, out)
@@ -133,7 +133,7 @@ def measure(stage: EvaluateStage, inputs: Inputs, out: Path, context: Context) -
         "nats": measured.nats,
         **({"calibration_error": calibration.error} if calibration else {}),
         **({"sentences_per_second": speed.median} if speed else {}),
-        "cut_inputs": measured.cut,
+        "cut_inputs": measured.truncated,
         "signatures": {name: score.signature for name, score in scores.items()},
         "artifacts": [EVALUATION],
     }

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from subgraft.subwords.vocabulary.cuts import readable
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.lost_text import LostText, lost_text, sampled
+from subgraft.subwords.vocabulary.segmentation import readable
 from subgraft.subwords.vocabulary.spelling import Spelling, chunks, spelling, unknown_characters
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

@@ -42,7 +42,7 @@ from subgraft.subwords.vocabulary.tokenizer_spec import (
     with_scores,
     with_special_tokens,
 )
-from subgraft.subwords.vocabulary.words import cut_words, word_counts
+from subgraft.subwords.vocabulary.words import segment_words, word_counts
 
 MIN_COUNT = 2  # a string that occurs only once is not worth a subword
 
@@ -134,7 +134,7 @@ def _extend(
         return complete
     specification = complete.specification
     kind = specification["model"]["type"]
-    cuts, known = cut_words(complete.backend, words), frozenset(complete.pieces)
+    cuts, known = segment_words(complete.backend, words), frozenset(complete.pieces)
     joined = join_pieces(words, cuts, _join(complete), known, remaining, min_count, keep_intermediate=kind == "BPE")
     if len(joined.pieces) < remaining:
         raise _too_many_error(added, len(characters) + len(joined.pieces), min_count)
@@ -154,7 +154,7 @@ def _new_characters(tokenizer: Tokenizer, words: Mapping[str, int], min_count: i
     known = frozenset(tokenizer.pieces)
     lacking = {tokenizer.pieces[i] for i in (*tokenizer.byte_ids.values(), *tokenizer.special_ids)}
     counts: Counter[str] = Counter()
-    for word, cut in cut_words(tokenizer.backend, words).items():
+    for word, cut in segment_words(tokenizer.backend, words).items():
         if lacking.isdisjoint(cut):
             continue
         for position, character in enumerate(word):
@@ -174,7 +174,7 @@ def with_codes(tokenizer: Tokenizer, codes: Sequence[str]) -> Tokenizer:
 def _score_pieces(tokenizer: Tokenizer, specification: Specification, pieces: Sequence[str]) -> list[tuple[str, float]]:
     """Each piece with the score of its old segmentation, plus one step for each boundary inside it."""
     scores = dict(specification["model"]["vocab"])
-    segmented = cut_words(tokenizer.backend, pieces)
+    segmented = segment_words(tokenizer.backend, pieces)
     return [
         (piece, sum(scores[part] for part in segmented[piece]) + (len(segmented[piece]) - 1) / SCORE_STEPS)
         for piece in pieces

@@ -25,7 +25,7 @@ from subgraft.subwords.vocabulary import sentencepiece_model
 from subgraft.subwords.vocabulary.entry import piece_length
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError, too_rare
 from subgraft.subwords.vocabulary.tokenizer_spec import intermediate_pieces, merge_ranks, remove_pieces
-from subgraft.subwords.vocabulary.words import cut_words, piece_counts, word_counts
+from subgraft.subwords.vocabulary.words import piece_counts, segment_words, word_counts
 
 
 class Learnt(NamedTuple):
@@ -113,7 +113,7 @@ class _UsedVocabulary:
             ranks = {} if costs else merge_ranks(json.loads(learnt.backend.to_str())["model"])
             rank = (lambda pair: costs.get("".join(pair))) if costs else ranks.get
             parts = {piece: frozenset(intermediate_pieces(piece, rank) - {piece}) for piece in pieces}
-        return cls(learnt, words, tuple(pieces), parts, cut_words(learnt.backend, words))
+        return cls(learnt, words, tuple(pieces), parts, segment_words(learnt.backend, words))
 
     def __len__(self) -> int:
         return int(self.learnt.backend.get_vocab_size())
@@ -137,7 +137,9 @@ class _UsedVocabulary:
         # Words without these pieces are segmented as before: their best segmentation remains possible.
         affected = [word for word, cut in self.cuts.items() if not removed.isdisjoint(cut)]
         remaining = tuple(piece for piece in self.pieces if piece not in removed)
-        return replace(self, learnt=learnt, pieces=remaining, cuts={**self.cuts, **cut_words(learnt.backend, affected)})
+        return replace(
+            self, learnt=learnt, pieces=remaining, cuts={**self.cuts, **segment_words(learnt.backend, affected)}
+        )
 
 
 def _longer_pieces(backend: tokenizers.Tokenizer) -> list[str]:

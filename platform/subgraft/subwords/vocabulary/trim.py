@@ -15,7 +15,7 @@ from subgraft.subwords.vocabulary.entry import CONTINUATION_MARK, Mark, piece_le
 from subgraft.subwords.vocabulary.learning_errors import empty_corpus
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_spec import Specification, intermediate_pieces, merge_ranks, select_tokens
-from subgraft.subwords.vocabulary.words import cut_words, piece_counts, word_counts
+from subgraft.subwords.vocabulary.words import piece_counts, segment_words, word_counts
 
 
 def trim(tokenizer: Tokenizer, lines: Iterable[str], min_count: int = 1) -> Tokenizer:
@@ -28,11 +28,11 @@ def trim(tokenizer: Tokenizer, lines: Iterable[str], min_count: int = 1) -> Toke
     if not words:
         raise empty_corpus()
     trimmer = _Trimmer(tokenizer, specification)
-    cuts = cut_words(tokenizer.backend, words)
+    cuts = segment_words(tokenizer.backend, words)
     while rare := trimmer.rare(piece_counts(words, cuts), min_count):
         # Pieces that the text does not use remain for now, because the text of removed pieces may need them.
         reduced = trimmer.without(rare)
-        cuts |= cut_words(reduced.backend, [word for word, cut in cuts.items() if not rare.isdisjoint(cut)])
+        cuts |= segment_words(reduced.backend, [word for word, cut in cuts.items() if not rare.isdisjoint(cut)])
     return trimmer.restrict_to(piece_counts(words, cuts).keys())
 
 
@@ -46,7 +46,7 @@ def prune(tokenizer: Tokenizer, lines: Iterable[str], count: int) -> Tokenizer:
     if not words:
         raise empty_corpus()
     return _Trimmer(tokenizer, tokenizer.specification).without_unused(
-        piece_counts(words, cut_words(tokenizer.backend, words)).keys(), count
+        piece_counts(words, segment_words(tokenizer.backend, words)).keys(), count
     )
 
 

@@ -152,7 +152,7 @@ class WordSplitter:
         return [(word, token != 0) for word, token in zip(encoding.tokens, encoding.ids, strict=True)]
 
 
-def cut_words(backend: tokenizers.Tokenizer, words: Iterable[str]) -> dict[str, tuple[str, ...]]:
+def segment_words(backend: tokenizers.Tokenizer, words: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """The pieces of each word; text that the vocabulary cannot spell becomes its unknown token.
 
     Raises UserError for such text where the vocabulary has no unknown token either.

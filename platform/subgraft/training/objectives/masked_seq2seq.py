@@ -45,7 +45,7 @@ class MaskedSeq2SeqSettings(AnyObjective):
         examples = concatenate_blocks(
             request, [(blocks, MaskedSpans(blocks, self, request.seed)) for blocks in blocks_by_language]
         )
-        return Seq2SeqObjective(request.bundle, examples, sum(blocks.cut for blocks in blocks_by_language))
+        return Seq2SeqObjective(request.bundle, examples, sum(blocks.truncated for blocks in blocks_by_language))
 
 
 class MaskedSpans:

@@ -31,7 +31,7 @@ class Row(NamedTuple):
         tokens: int32 [T].
         second: the position where the second text starts; T if there is only one text.
         characters: the number of characters of its texts.
-        cut: whether a text is truncated.
+        truncated: whether a text is truncated.
         entities: pairs of a token's position and the entity that the model reads there.
         own: the number of tokens at the end that are a third segment.
     """
@@ -39,14 +39,14 @@ class Row(NamedTuple):
     tokens: np.ndarray
     second: int
     characters: int
-    cut: bool = False
+    truncated: bool = False
     entities: tuple[tuple[int, int], ...] = ()
     own: int = 0
 
     @classmethod
-    def of(cls, laid: LaidOut, characters: int, cut: bool = False) -> Row:
+    def of(cls, laid: LaidOut, characters: int, truncated: bool = False) -> Row:
         second = (*laid.starts, len(laid.ids))[1]
-        return cls(np.array(laid.ids, dtype=np.int32), second, characters, cut, own=laid.types.count(2))
+        return cls(np.array(laid.ids, dtype=np.int32), second, characters, truncated, own=laid.types.count(2))
 
     @property
     def types(self) -> np.ndarray:

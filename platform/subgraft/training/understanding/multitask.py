@@ -37,9 +37,9 @@ class TasksAtOnce(Mixture):
         self._tasks = tasks
 
     @property
-    def cut(self) -> dict[str, int]:
+    def truncated(self) -> dict[str, int]:
         """The number of examples of each task with a truncated text."""
-        return {name: task.cut for name, task in self._tasks.items()}
+        return {name: task.truncated for name, task in self._tasks.items()}
 
     def loss(self, bundles: Mapping[str, Bundle]) -> TaskLosses:
         return TaskLosses({name: task.loss(bundles[name]) for name, task in self._tasks.items()})

@@ -90,8 +90,8 @@ class LabelLoss(nn.Module):
 class LabelledExamples:
     """The labelled training examples of a task.
 
-    lengths: the cost of each example [n].  most_rows: the maximum number of rows of an example.  cut: the number of
-    examples with a truncated text.
+    lengths: the cost of each example [n].  most_rows: the maximum number of rows of an example.  truncated: the number
+    of examples with a truncated text.
     """
 
     def __init__(self, settings: AnyLabelledSettings, request: ObjectiveInputs, training: FinetuneSettings) -> None:
@@ -106,7 +106,7 @@ class LabelledExamples:
             raise UserError("there is no labelled example to train on", where=str(corpus.directory))
         self.lengths = costs_of(self._examples, training.batch_unit)
         self.most_rows = max(len(example.rows) for example in self._examples)
-        self.cut = split.cut
+        self.truncated = split.truncated
 
     @property
     def texts(self) -> Mapping[SideName, Iterable[str]]:

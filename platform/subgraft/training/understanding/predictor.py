@@ -31,12 +31,12 @@ CHUNK_SIZE = 1024
 class Prediction:
     """A prediction for an input.
 
-    text: one line.  facts: the prediction with its scores, as JSON.  cut: whether the input was truncated.
+    text: one line.  facts: the prediction with its scores, as JSON.  truncated: whether the input was truncated.
     """
 
     text: str
     facts: dict[str, Any]
-    cut: bool = False
+    truncated: bool = False
 
 
 class Predictor:
@@ -83,8 +83,10 @@ class Predictor:
             padding = self._encoder.padding
             outputs = head_outputs(self._model, self.task, split, padding, batch_tokens=batch_tokens).by_example
             texts = self.task.in_words(self.task.predicted(outputs, split), split)
-            for text, facts, is_cut in zip(texts, self.task.facts(outputs, split), split.are_cut.tolist(), strict=True):
-                yield Prediction(text, facts, is_cut)
+            for text, facts, is_truncated in zip(
+                texts, self.task.facts(outputs, split), split.are_truncated.tolist(), strict=True
+            ):
+                yield Prediction(text, facts, is_truncated)
             done += len(chunk)
             if progress is not None:
                 progress(done)
@@ -95,4 +97,4 @@ class Predictor:
         """For each metric of the task, the statistics of each labelled example of a split; and how many were cut."""
         read, encoder = self.task.split(corpus, split, self._encoder), self._encoder
         outputs = head_outputs(self._model, self.task, read, encoder.padding, progress=progress).by_example
-        return self.task.statistics(self.task.predictions(outputs, read)), read.cut
+        return self.task.statistics(self.task.predictions(outputs, read)), read.truncated

@@ -229,7 +229,7 @@ def _windows(
         row = Row.of(laid._replace(ids=[*laid.ids, *closing], types=[*laid.types, *[0] * len(closing)]), 0)
         no_answer_position = len(row.tokens) - 1 if closing or encoder.layout.last_segment else 0
         window = Window(number, begin - start, slice(start, start + length), no_answer_position)
-        yield row._replace(cut=len(question_tokens) < len(question)), window
+        yield row._replace(truncated=len(question_tokens) < len(question)), window
 
 
 def _target(answer: tuple[int, int] | None, window: Window) -> tuple[int, int]:

@@ -73,17 +73,19 @@ class Split:
         return replace(self, examples=examples, references=references)
 
     @property
-    def cut(self) -> int:
+    def truncated(self) -> int:
         """The number of inputs with a truncated text."""
-        return int(self.are_cut.sum())
+        return int(self.are_truncated.sum())
 
     @property
-    def are_cut(self) -> NDArray[np.bool_]:
+    def are_truncated(self) -> NDArray[np.bool_]:
         """Whether a text of each input is truncated [n]."""
-        of_examples = np.array([any(row.cut for row in example.rows) for example in self.examples], dtype=np.bool_)
-        are_cut = np.zeros(len(self.texts), dtype=np.bool_)
-        are_cut[self._owners[of_examples]] = True
-        return are_cut
+        of_examples = np.array(
+            [any(row.truncated for row in example.rows) for example in self.examples], dtype=np.bool_
+        )
+        are_truncated = np.zeros(len(self.texts), dtype=np.bool_)
+        are_truncated[self._owners[of_examples]] = True
+        return are_truncated
 
     def examples_of(self, indices: NDArray[np.int64]) -> list[LabelledExample]:
         """The examples of the inputs with these indices."""

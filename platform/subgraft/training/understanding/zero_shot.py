@@ -102,7 +102,7 @@ class ZeroShotResult(NamedTuple):
     """A model's predictions of a split without finetuning.
 
     inputs: the inputs.  outputs: the scores of all classes for each input.  nats: the mean negative log-likelihood of
-    the correct class.  cut: the number of truncated inputs.
+    the correct class.  truncated: the number of truncated inputs.
     """
 
     task: LabelledTask
@@ -112,7 +112,7 @@ class ZeroShotResult(NamedTuple):
     outputs: list[FloatArray]
     predictions: Predictions
     nats: float
-    cut: int
+    truncated: int
 
 
 def zero_shot(
@@ -133,13 +133,15 @@ def zero_shot(
     read = task.labelled(Split([LabelledExample(()) for _ in inputs], texts), corpus, split, limit)
     predictions = task.predictions(outputs, read)
     right = torch.from_numpy(np.stack(outputs)).log_softmax(dim=1)[np.arange(len(inputs)), read.references]
-    return ZeroShotResult(task, classifier, inputs, texts, outputs, predictions, -float(right.mean()), classifier.cut)
+    return ZeroShotResult(
+        task, classifier, inputs, texts, outputs, predictions, -float(right.mean()), classifier.truncated
+    )
 
 
 class ZeroShot:
     """A pretrained model as a classifier.
 
-    cut: the number of texts that were truncated because their candidates were too long.
+    truncated: the number of texts that were truncated because their candidates were too long.
     """
 
     def __init__(self, bundle: Bundle, settings: ZeroShotSettings, labels: Sequence[str]) -> None:
@@ -158,7 +160,7 @@ class ZeroShot:
         tokenizer, configured = bundle.decoder, bundle.model.config.bos_token_id
         self._separator = tokenizer.special["eos"] if configured is None else int(configured)
         self._padding = padding_of(tokenizer)
-        self.cut = 0
+        self.truncated = 0
 
     def scores(
         self, inputs: Sequence[str | tuple[str, str]], progress: ProgressCallback | None = None
@@ -185,7 +187,7 @@ class ZeroShot:
             encoded = self._bundle.decoder.encode_batch(filled)
             excess = max(map(len, encoded)) - room
             if excess <= 0:
-                self.cut += remaining < len(words)
+                self.truncated += remaining < len(words)
                 return encoded
             if not remaining:
                 raise UserError(

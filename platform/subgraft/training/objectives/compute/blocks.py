@@ -52,7 +52,7 @@ class Blocks:
         language: The language of the text.
 
     Attributes:
-        cut: The number of truncated sentences.
+        truncated: The number of truncated sentences.
     """
 
     def __init__(
@@ -71,12 +71,12 @@ class Blocks:
         self.tokenizer, self.form, self.separator = tokenizer, form, tuple(separator)
         self._limit = limit
         separator_size, longest = len(self.separator), limit - form.around
-        self._sentences = encode(lines, tokenizer).sequences.cut(longest)
-        self.cut = int((~self._sentences.whole).sum())
+        self._sentences = encode(lines, tokenizer).sequences.truncate(longest)
+        self.truncated = int((~self._sentences.whole).sum())
         # Within a block a sentence follows a space, which byte-level vocabularies include in its first token.
         self._later = self._sentences
         if not separator and tokenizer.encode(" a") != tokenizer.encode("a"):
-            self._later = encode(lines, AfterSpaceEncoder(tokenizer)).sequences.cut(longest)
+            self._later = encode(lines, AfterSpaceEncoder(tokenizer)).sequences.truncate(longest)
         self._subwords = Subwords(self._later)
         if sampling is not None:
             self._subwords = sampling.of("decoder", lines, tokenizer, self._sentences, longest)

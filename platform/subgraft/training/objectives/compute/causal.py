@@ -138,7 +138,7 @@ class Lines:
         batch_unit: Literal["tokens", "characters"] = "tokens",
     ) -> None:
         encoded = encode(lines, tokenizer)
-        self._bodies = encoded.sequences.cut(max_length - 2)
+        self._bodies = encoded.sequences.truncate(max_length - 2)
         self.whole = self._bodies.whole
         self._separator, self._padding = separator, padding_of(tokenizer)
         in_characters: np.ndarray = encoded.characters.astype(np.int64) + 1
@@ -272,7 +272,7 @@ class TaskLines(Lines):
             text = text.take(indices)
         super().__init__(text, tokenizer, separator_of(tokenizer, settings), training.max_length, training.batch_unit)
         self._corpus, self._training = corpus, training
-        self.cut = int((~self.whole).sum())
+        self.truncated = int((~self.whole).sum())
         self.texts: Mapping[SideName, Iterable[str]] = {"decoder": text}
 
     def loss(self, bundle: Bundle) -> StackLoss:

@@ -182,7 +182,7 @@ class TaskSourcedLines(SourcedLines):
         limit = min(training.max_length, bundle.max_positions)  # a prepended source takes some of the positions
         costs = sourced.costs() if training.batch_unit == "characters" else None
         super().__init__(sourced.texts, sources, bundle, self._separator, limit, training.batch_unit, costs)
-        self.cut = int((~self.whole).sum())
+        self.truncated = int((~self.whole).sum())
         self.texts: Mapping[SideName, Iterable[str]] = {"decoder": sourced.texts}
         self._dev = Sourced.of(corpus, "dev", source).first(training.dev_sentences)
 

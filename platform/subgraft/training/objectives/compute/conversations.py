@@ -135,7 +135,10 @@ class Conversations:
             for ids, in_answer in self._encoded(chunk, template, learnt):
                 tokens.append(ids)
                 answers.append(in_answer)
-        self._tokens, self._answers = Sequences.of(tokens).cut(max_length), Sequences.of(answers).cut(max_length)
+        self._tokens, self._answers = (
+            Sequences.of(tokens).truncate(max_length),
+            Sequences.of(answers).truncate(max_length),
+        )
         self.whole = self._tokens.whole
         # The first token is never predicted.
         self.usable = np.array([any(self._answers[index][1:]) for index in range(len(tokens))], dtype=np.bool_)
@@ -227,7 +230,7 @@ class ConversationsOfTask:
             reasons = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in self.left_out.items())
             hint = "Set a larger finetune.max_length, or see what the conversations hold."
             raise UserError(f"no conversation has an answer to learn ({reasons})", where="finetune", hint=hint)
-        self.cut = int((~self._conversations.whole[self._usable]).sum())
+        self.truncated = int((~self._conversations.whole[self._usable]).sum())
         self.texts: Mapping[SideName, Iterable[str]] = {"decoder": text.take(indices[self._usable])}
         self._dev = list(islice(corpus.conversations("dev"), training.dev_sentences))
 

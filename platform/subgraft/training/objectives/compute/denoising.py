@@ -57,8 +57,8 @@ class _NoisedLines:
         self._form = bundle.sequence_format(Languages(source=language, target=language))
         room = training.max_length - self._form.around
         read, written = encode(self.lines, bundle.encoder), encode(self.lines, bundle.decoder)
-        self.cut = int((read.sequences.longer(written.sequences) > room).sum())
-        self._read, self._written = read.sequences.cut(room), written.sequences.cut(room)
+        self.truncated = int((read.sequences.longer(written.sequences) > room).sum())
+        self._read, self._written = read.sequences.truncate(room), written.sequences.truncate(room)
         self._noise, self._seed = Noise(settings.noises, settings.poisson_lambda, bundle.encoder), request.seed
         in_tokens = self._read.longer(self._written) + 1
         in_characters: np.ndarray = written.characters.astype(np.int64) + 1
@@ -78,7 +78,7 @@ class DenoisedLines(Seq2SeqData):
     def __init__(self, settings: DenoisingSettings, request: ObjectiveInputs, training: FinetuneSettings) -> None:
         examples = _NoisedLines(settings, request, training)
         super().__init__(examples, *request.bundle.padding)
-        self.cut = examples.cut
+        self.truncated = examples.truncated
         self.texts: Mapping[SideName, Iterable[str]] = {"encoder": examples.lines, "decoder": examples.lines}
 
 
@@ -88,4 +88,4 @@ def denoise(settings: DenoisingSettings, request: ObjectiveInputs) -> Seq2SeqObj
     examples = concatenate_blocks(
         request, [(blocks, Denoising(blocks, settings, request.seed)) for blocks in blocks_by_language]
     )
-    return Seq2SeqObjective(request.bundle, examples, sum(blocks.cut for blocks in blocks_by_language))
+    return Seq2SeqObjective(request.bundle, examples, sum(blocks.truncated for blocks in blocks_by_language))

@@ -70,7 +70,7 @@ class DocumentTranslation:
     limits: the maximum lengths of a source block and of a target block, in tokens including special ones.
 
     Attributes:
-        cut: The number of pairs with a truncated sentence, which is longer than a block.
+        truncated: The number of pairs with a truncated sentence, which is longer than a block.
         bounds: The first pair of each block, and the end of the last [n + 1].
         whole_targets: Which blocks have no truncated sentence in their target [n].
     """
@@ -86,8 +86,11 @@ class DocumentTranslation:
         separator_size, body_limits = len(self._separator), [limit - self._form.around for limit in limits]
         texts = sides(documents.pairs)
         sources, targets = encode(texts[0], vocabularies.source), encode(texts[1], vocabularies.target)
-        self._sources, self._targets = sources.sequences.cut(body_limits[0]), targets.sequences.cut(body_limits[1])
-        self.cut = int((~(self._sources.whole & self._targets.whole)).sum())
+        self._sources, self._targets = (
+            sources.sequences.truncate(body_limits[0]),
+            targets.sequences.truncate(body_limits[1]),
+        )
+        self.truncated = int((~(self._sources.whole & self._targets.whole)).sum())
         costs = np.stack([self._sources.lengths, self._targets.lengths]).astype(np.int64) + separator_size
         self.bounds = document_blocks(
             costs, documents.starts, [limit_of_side + separator_size for limit_of_side in body_limits]
@@ -147,7 +150,7 @@ class TaskDocuments(Seq2SeqData):
         limits = (settings.block_tokens, training.max_length)
         examples = DocumentTranslation(documents, vocabularies, limits, training.batch_unit)
         super().__init__(examples, *request.bundle.padding)
-        self._request, self._training, self.cut = request, training, examples.cut
+        self._request, self._training, self.truncated = request, training, examples.truncated
         texts = sides(documents.pairs)
         self.texts: Mapping[SideName, Iterable[str]] = {"encoder": texts[0], "decoder": texts[1]}
 

@@ -288,11 +288,11 @@ class HeldOut(ObjectiveInputs):
 class TrainedText(Protocol):
     """Examples of text to train on.
 
-    cut: number of truncated examples.  texts: the lines that each side of the model reads or writes.
+    truncated: number of truncated examples.  texts: the lines that each side of the model reads or writes.
     """
 
     @property
-    def cut(self) -> int: ...
+    def truncated(self) -> int: ...
 
     @property
     def texts(self) -> Mapping[SideName, Iterable[str]]: ...

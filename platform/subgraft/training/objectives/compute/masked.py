@@ -185,7 +185,7 @@ class MaskedSentences(MaskedText):
     def __init__(
         self, lines: Sequence[str], tokenizer: Tokenizer, settings: MaskedSettings, max_length: int, seed: int
     ) -> None:
-        sentences = encode(lines, tokenizer).sequences.cut(max_length - AROUND)
+        sentences = encode(lines, tokenizer).sequences.truncate(max_length - AROUND)
         super().__init__(SingleTexts(sentences), tokenizer, settings, seed)
 
 

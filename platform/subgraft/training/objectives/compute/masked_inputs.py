@@ -73,11 +73,11 @@ def inputs_of(settings: MaskedSettings, request: ObjectiveInputs) -> Examples[In
     tokenizer, limit = request.bundle.encoder, request.training.max_length
     packed = sentences_with_bits(settings, request) if hides_units(settings, request) else None
     if settings.input == "sentences" and packed is not None:
-        return Concatenation([SingleTexts(sentences.cut(limit - AROUND)) for sentences in packed])
+        return Concatenation([SingleTexts(sentences.truncate(limit - AROUND)) for sentences in packed])
     if settings.input == "sentences":
         size = settings.sentences_per_document
         lines = [text for _, lines in request.texts() for text in _lines(list(lines), size)]
-        return SingleTexts(encode(lines, tokenizer).sequences.cut(limit - AROUND))
+        return SingleTexts(encode(lines, tokenizer).sequences.truncate(limit - AROUND))
     return Concatenation(list(inputs_of_documents(settings, request, packed)))
 
 

@@ -152,13 +152,13 @@ def loss_name(kind: str, name: str) -> str:
 class AuxiliaryText:
     """A task's text plus additional text, which makes up `second_share` of each batch; scored on the task's dev split.
 
-    The examples of the task are numbered first. A batch has examples of only one text. cut: the number of truncated
-    examples of the task.
+    The examples of the task are numbered first. A batch has examples of only one text. truncated: the number of
+    truncated examples of the task.
     """
 
     def __init__(self, task: TaskText, text: TrainedText, share: float) -> None:
         self.first, self.second, self.second_share = task, text, share
-        self.cut = task.cut
+        self.truncated = task.truncated
         self._first_size = len(task.lengths)
 
     @property
@@ -187,7 +187,7 @@ class ReplacementText:
 
     def __init__(self, task: TaskText, text: TrainedText) -> None:
         self._task, self._text = task, text
-        self.cut = text.cut
+        self.truncated = text.truncated
 
     @property
     def texts(self) -> Mapping[SideName, Iterable[str]]:

@@ -184,11 +184,11 @@ class Seq2SeqView(GeneratorView[Example]):
 
 
 class Seq2SeqObjective(Seq2SeqData, LastWeights):
-    """An objective of an encoder-decoder; the last weights are selected. cut: the number of truncated sentences."""
+    """An objective of an encoder-decoder; the last weights are selected. truncated: number of sentences."""
 
-    def __init__(self, bundle: Bundle, examples: Examples[Example], cut: int = 0) -> None:
+    def __init__(self, bundle: Bundle, examples: Examples[Example], truncated: int = 0) -> None:
         super().__init__(examples, *bundle.padding)
-        self.cut = cut
+        self.truncated = truncated
         self._bundle = bundle
 
     def loss(self, label_smoothing: float) -> Seq2SeqLoss:

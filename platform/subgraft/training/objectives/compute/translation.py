@@ -55,7 +55,7 @@ class Translation:
     With `sampling`, text is segmented again in every epoch. Lengths, and so batches, are those of the plain
     segmentation.
 
-    cut: the number of truncated pairs, which depends on the vocabulary, so records should include it.
+    truncated: the number of truncated pairs, which depends on the vocabulary, so records should include it.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class Translation:
         room = max_length - sequence_format.around
         texts = sides(pairs)
         sources, targets = encode(texts[0], source), encode(texts[1], target)
-        self.cut = int((sources.sequences.longer(targets.sequences) > room).sum())
-        plain = sources.sequences.cut(room), targets.sequences.cut(room)
+        self.truncated = int((sources.sequences.longer(targets.sequences) > room).sum())
+        plain = sources.sequences.truncate(room), targets.sequences.truncate(room)
         self._sources, self._targets = (Subwords(sequences) for sequences in plain)
         if sampling is not None:
             self._sources = sampling.of("encoder", texts[0], source, plain[0], room)
@@ -232,7 +232,7 @@ class TaskPairs(Seq2SeqData):
         super().__init__(examples, *bundle.padding)
         self._request, self._training = request, training
         self.examples, self.padding = examples, bundle.padding
-        self.cut = examples.cut
+        self.truncated = examples.truncated
         self.texts: Mapping[SideName, Iterable[str]] = {"encoder": pairs.source, "decoder": pairs.target}
 
     def loss(self, bundle: Bundle) -> nn.Module:
@@ -283,9 +283,9 @@ class Directions(Seq2SeqData):
         super().__init__(Concatenation([part.examples for part in parts.values()], draws), *first.padding)
 
     @property
-    def cut(self) -> int:
+    def truncated(self) -> int:
         """The number of truncated pairs."""
-        return sum(part.cut for part in self._parts.values())
+        return sum(part.truncated for part in self._parts.values())
 
     @property
     def texts(self) -> Mapping[SideName, Iterable[str]]:

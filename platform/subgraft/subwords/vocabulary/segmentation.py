@@ -1,4 +1,4 @@
-"""A text as a vocabulary cuts it, for readers: which tokens spell which characters.
+"""A text as a vocabulary segments it, for readers: which tokens spell which characters.
 
 A token may be a part of a character as readers see it: a byte of an emoji, or a vowel sign of Devanagari. Such
 tokens share a cell with the others of their character, because a page cannot draw half a character.
@@ -34,7 +34,7 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Cut:
+class Segmentation:
     """A text in cells.
 
     Attributes:
@@ -50,8 +50,8 @@ class Cut:
     decoded: str
 
 
-def cut(tokenizer: Tokenizer, text: str) -> Cut:
-    """Cut a text as the model reads it, without special tokens around it."""
+def segment(tokenizer: Tokenizer, text: str) -> Segmentation:
+    """Segment a text as the model reads it, without special tokens around it."""
     ((ids, ends),) = tokenizer.encode_with_ends([text])
     unknown, of_bytes = tokenizer.special.get("unk"), byte_tokens(tokenizer)
 
@@ -63,7 +63,7 @@ def cut(tokenizer: Tokenizer, text: str) -> Cut:
         return "part" if sum(not _is_mark(tokenizer, token) for token in tokens) > 1 else ""
 
     stretches = _stretches(tokenizer, text, ids, ends)
-    return Cut(
+    return Segmentation(
         cells=tuple(Cell(stretch, tuple(tokens), kind(tokens)) for stretch, tokens in stretches),
         tokens=len(ids),
         unknown=sum(token == unknown for token in ids),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from subgraft.subwords.vocabulary.cuts import cut, readable
 from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.segmentation import readable, segment
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import german
 
@@ -34,7 +34,7 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_cells_are_the_text_and_their_tokens_what_the_model_reads(tokenizer: Tokenizer, text: str) -> None:
-    whole = cut(tokenizer, text)
+    whole = segment(tokenizer, text)
     assert "".join(cell.text for cell in whole.cells) == text
     ids = [token for cell in whole.cells for token in cell.tokens]
     assert ids == tokenizer.encode(text) and whole.tokens == len(ids)
@@ -45,7 +45,7 @@ def test_cells_are_the_text_and_their_tokens_what_the_model_reads(tokenizer: Tok
 @pytest.mark.parametrize("character", ["😀", "👩‍👩‍👧", "🇩🇪", "क्षि", "e\u0301"])
 def test_no_cell_ends_within_a_character(tokenizer: Tokenizer, character: str) -> None:
     ends, end = set(), 0
-    for cell in cut(tokenizer, f"a {character}a").cells:
+    for cell in segment(tokenizer, f"a {character}a").cells:
         end += len(cell.text)
         ends.add(end)
     assert ends.isdisjoint(range(3, 2 + len(character)))
@@ -53,7 +53,7 @@ def test_no_cell_ends_within_a_character(tokenizer: Tokenizer, character: str) -
 
 def test_two_flags_are_two_characters() -> None:
     tokenizer = learn(german(), kind="byte-level-bpe", size=300)
-    assert [(cell.text, len(cell.tokens)) for cell in cut(tokenizer, "🇩🇪🇫🇷").cells] == [("🇩🇪", 8), ("🇫🇷", 8)]
+    assert [(cell.text, len(cell.tokens)) for cell in segment(tokenizer, "🇩🇪🇫🇷").cells] == [("🇩🇪", 8), ("🇫🇷", 8)]
 
 
 def test_kinds_of_cells() -> None:
@@ -62,10 +62,10 @@ def test_kinds_of_cells() -> None:
         learn(german(), kind="byte-level-bpe", size=300),
         learn(german(), kind="wordpiece", size=150),
     )
-    assert [cell.kind for cell in cut(in_bytes, "😀").cells] == ["bytes"]
-    assert [cell.kind for cell in cut(byte_level, "ß😀").cells] == ["bytes", "bytes"]
-    assert [cell.kind for cell in cut(word_pieces, "garten 😀").cells][-1] == "unknown"
-    assert {cell.kind for cell in cut(in_bytes, "garten haus").cells} == {""}, "a word's mark is not a character"
+    assert [cell.kind for cell in segment(in_bytes, "😀").cells] == ["bytes"]
+    assert [cell.kind for cell in segment(byte_level, "ß😀").cells] == ["bytes", "bytes"]
+    assert [cell.kind for cell in segment(word_pieces, "garten 😀").cells][-1] == "unknown"
+    assert {cell.kind for cell in segment(in_bytes, "garten haus").cells} == {""}, "a word's mark is not a character"
 
 
 def test_pieces_are_read_as_text() -> None:
