@@ -1,8 +1,8 @@
-"""Checks before any step runs: whether corpora and checkpoints suit the experiment."""
+"""Checks before any step runs: whether checkpoints and libraries suit the experiment."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,17 +11,9 @@ from typing import Any, cast
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
-from subgraft.config.settings_base import OPTIONAL_ENGINES, DecodingEngine, SideName, Split
-from subgraft.data.sources.features import FeaturesSource
-from subgraft.data.sources.labelled import LabelledSource
-from subgraft.data.sources.resolved_corpus import ResolvedSource
-from subgraft.data.sources.texts import TextsSource
+from subgraft.config.settings_base import OPTIONAL_ENGINES, DecodingEngine, SideName
 from subgraft.data.tasks.question_generation import require_marks
-from subgraft.data.text.features import validate_features
-from subgraft.data.text.fields import CONVERSATION, FieldKind
-from subgraft.data.text.tensors import row_count
 from subgraft.embeddings.methods.registry import method_spec, names_with
-from subgraft.modeling.conditioning.settings import SourceName
 from subgraft.modeling.conditioning.variants.registry import VARIANTS
 from subgraft.modeling.families import (
     Family,
@@ -35,111 +27,8 @@ from subgraft.modeling.families.sequence_format import unsupported_blocks_error
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.tokenizers import load_tokenizers, with_languages
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings, LabelSettings
+from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings
 from subgraft.training.objectives.registry import ObjectiveSettings
-
-
-def require_corpus(
-    source: ResolvedSource,
-    splits: Sequence[Split],
-    name: str,
-    purpose: str = "",
-    *,
-    pairs: bool,
-    one_text: bool = False,
-) -> None:
-    """Raises UserError for a split that is missing and, of files on this machine, for any that cannot be used.
-
-    Args:
-        purpose: The purpose of the last split, if that needs an explanation.
-        pairs: Whether the corpus must be parallel.
-        one_text: Whether the corpus must be a single text.
-    """
-    if one_text and not source.monolingual:
-        hint = "Name one text of it: a folder of {train,dev,test}.{language}, or files with one path per split."
-        raise UserError("two texts, where one is needed that is continued", where=f"corpora.{name}", hint=hint)
-    if pairs and not source.parallel:
-        hint = "Text of one side can be denoised (upstream.objectives); a task needs pairs."
-        content = "one language and one side" if source.monolingual else "texts that are not parallel"
-        raise UserError(f"{content}, where pairs are needed", where=f"corpora.{name}", hint=hint)
-    missing = [split for split in splits if split not in source.splits]
-    if missing:
-        hint = f"It has: {', '.join(source.splits)}."
-        reason = f" for {purpose}" if purpose and missing == [splits[-1]] else ""
-        raise UserError(f"the experiment needs its {missing[0]} split{reason}", where=f"corpora.{name}", hint=hint)
-    if source.on_disk:
-        for split in source.splits:
-            source.size(split)
-
-
-def require_documents(source: ResolvedSource, objective: str, name: str) -> None:
-    """Raises UserError for a corpus that does not mark its documents."""
-    parts = source.parts.values() if isinstance(source, TextsSource) else (source,)
-    if not all(part.documented for part in parts):
-        raise UserError(
-            f"the objective {objective} reads documents, and this corpus does not mark them",
-            where=f"corpora.{name}",
-            hint="Give records with `document`, verses, or plain text with `documents: blank-lines` or `files`.",
-        )
-
-
-# By source of a task except text: the kind of its field, and a hint on how to configure one.
-_SOURCE_FIELDS: Mapping[SourceName, tuple[FieldKind, str]] = {
-    "class": ("label", "Name one: `records: {folder: …, fields: {text: {language: en}, label: {kind: label}}}`."),
-    "features": ("tensor", "Give a corpus of kind features, or records with one field of kind tensor."),
-}
-
-
-def require_source(source: ResolvedSource, read: SourceName | None, name: str) -> None:
-    """Raises UserError for a corpus without exactly one field of the task's source: a label or features."""
-    if read is None or read == "text":
-        return
-    kind, hint = _SOURCE_FIELDS[read]
-    fields = [field.name for field in source.fields if field.kind == kind]
-    if len(fields) != 1:
-        message = f"it has {len(fields)} fields of kind {kind}, where one is needed that is written for"
-        raise UserError(message, where=f"corpora.{name}", hint=hint)
-    if read == "features" and source.on_disk and not isinstance(source, FeaturesSource):
-        files = {split: source.tensor(split, fields[0]) for split in source.splits}
-        for split in files:
-            validate_features(files, split, fields[0], row_count(files[split], fields[0]))
-
-
-def require_annotation(source: ResolvedSource, kind: str, objective: str, name: str) -> None:
-    """Raises UserError for a corpus with a text that has no field of a kind, as an objective needs it."""
-    annotated = {field.of for field in source.fields if field.kind == kind}
-    if missing := [field.name for field in source.fields if field.kind == "text" and field.name not in annotated]:
-        hint = f"Write records with such a field: `{{kind: {kind}, of: TEXT}}`."
-        message = f"the objective {objective} needs the {kind} of each text, and '{missing[0]}' has none"
-        raise UserError(message, where=f"corpora.{name}", hint=hint)
-
-
-def require_conversations(source: ResolvedSource, name: str) -> None:
-    """Raises UserError for a corpus without conversations."""
-    if not any(field.kind == CONVERSATION for field in source.fields):
-        hint = "Write `conversations: {folder: …}`, or `conversations: {pairs: …, prompt: …}` for a corpus of pairs."
-        raise UserError("conversations are needed, and this corpus has none", where=f"corpora.{name}", hint=hint)
-
-
-def require_labels(source: ResolvedSource, learnt: LabelledSettings | LabelledPairsSettings, name: str) -> None:
-    """Raises UserError for a corpus without labelled examples of a task, or whose classes do not suit its scores."""
-    task = learnt.task
-    where, write = f"corpora.{name}", "Write `labelled: {folder: …}` with the columns of the task."
-    if not isinstance(source, LabelledSource):
-        raise UserError(f"`task: {task}` needs labelled examples, and this corpus has none", where=where, hint=write)
-    if source.settings.task != task:
-        message = f"its columns are those of {source.settings.task}, and the experiment's task is {task}"
-        raise UserError(
-            message, where=where, hint=f"Write `task: {source.settings.task}`, or name the columns of {task}."
-        )
-    if learnt.labels != LabelSettings() and source.on_disk:
-        from subgraft.training.understanding.registry import TASK_CLASSES
-
-        fields = [(column, field) for column, field in enumerate(source.fields) if field.has_classes]
-        classes = {
-            name for cells in source.read("train") for column, field in fields for name in field.classes(cells[column])
-        }
-        TASK_CLASSES[task].of_model(sorted(classes), {}).judged_by(learnt.labels, where)
 
 
 def require_libraries(experiment: Experiment) -> None:

@@ -21,7 +21,7 @@ from subgraft.contrib.allocation.stages import (
 from subgraft.data.sources.registry import resolve
 from subgraft.data.text.languages import code_token
 from subgraft.evaluation.reporting.table import MainTable
-from subgraft.experiments.preflight import require_corpus
+from subgraft.experiments.corpus_needs import CorpusNeeds
 from subgraft.experiments.session import close_at_end
 from subgraft.experiments.steps.vocabularies import vocabulary_digest
 from subgraft.orchestration.execution.plan import Plan, make_plan
@@ -62,7 +62,7 @@ class AllocationPipeline:
             single_language = Languages(source=language, target=language)
             try:
                 resolved = resolve(source, single_language, self._base)
-                require_corpus(resolved, ("train",), language, pairs=False, one_text=True)
+                CorpusNeeds(("train",), pairs=False, one_text=True).check(resolved, language)
             except UserError as error:
                 raise UserError(error.what, where=f"texts: {language}: {error.where}", hint=error.hint) from error
             stage = CorpusStage(

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from subgraft.base.files import file_digest
@@ -22,16 +20,8 @@ from subgraft.data.tasks.question_generation import pairing
 from subgraft.data.text.cleaning import dropped_in_words, near_copies_in_words
 from subgraft.data.text.fields import texts
 from subgraft.data.text.languages import code_token
-from subgraft.experiments.preflight import (
-    require_annotation,
-    require_checkpoint,
-    require_conversations,
-    require_corpus,
-    require_documents,
-    require_labels,
-    require_source,
-)
-from subgraft.modeling.conditioning.settings import SourceName
+from subgraft.experiments.corpus_needs import CorpusNeeds
+from subgraft.experiments.preflight import require_checkpoint
 from subgraft.modeling.hub import HUB_FILES, adapter_base, pinned, with_revision
 from subgraft.modeling.tokenizers import DRAWN_LIKE_CODES, load_tokenizers, with_languages
 from subgraft.modeling.weights import is_half
@@ -40,8 +30,8 @@ from subgraft.orchestration.store.step import Step
 from subgraft.pipeline.stages.corpora import CorpusStage, TextStage
 from subgraft.pipeline.stages.models import CheckpointStage
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.labelled import LabelledPairsSettings, LabelledSettings
-from subgraft.training.objectives.registry import TaskObjectiveSettings, task_objective
+from subgraft.training.objectives.labelled import LabelledPairsSettings
+from subgraft.training.objectives.registry import task_objective
 
 if TYPE_CHECKING:
     from subgraft.orchestration.store.store import Store
@@ -74,19 +64,17 @@ class InputSteps:
         purpose = ""
         if self.experiment.evaluation.upstream_sentences is not None:
             splits, purpose = (*splits, "test"), "evaluation.upstream_sentences"
-        pairs = any(objective.needs_pairs for objective in upstream.objectives)
         languages = None if upstream.languages == "all" else self.experiment.upstream_languages
-        needed = ((objective.kind, objective.needs_annotation) for objective in upstream.objectives)
-        return self._corpus(
-            upstream.corpus,
-            languages,
+        annotated = ((objective.kind, objective.needs_annotation) for objective in upstream.objectives)
+        needs = CorpusNeeds(
             splits,
-            purpose,
-            pairs=pairs,
-            annotations={str(objective): str(kind) for objective, kind in needed if kind},
-            chat=any(objective.needs_conversations for objective in upstream.objectives),
+            pairs=any(objective.needs_pairs for objective in upstream.objectives),
+            purpose=purpose,
+            annotations={str(objective): str(kind) for objective, kind in annotated if kind},
+            conversations=any(objective.needs_conversations for objective in upstream.objectives),
             documented=next((objective.kind for objective in upstream.objectives if objective.needs_documents), None),
         )
+        return self._corpus(upstream.corpus, languages, needs)
 
     @property
     def generator_corpus(self) -> Step[CorpusStage]:
@@ -102,17 +90,16 @@ class InputSteps:
     @cached_property
     def downstream_corpus(self) -> Step[CorpusStage]:
         experiment, pairs = self.experiment, self.experiment.finetuned_on.needs_pairs
-        return self._corpus(
-            experiment.downstream.corpus,
-            experiment.languages,
+        needs = CorpusNeeds(
             ("train", "dev", "test"),
             pairs=pairs,
             one_text=not pairs,
             source=task_objective(experiment.task).source,
-            chat=experiment.finetuned_on.kind == "chat",
-            labels=experiment.finetuned_on,
+            conversations=experiment.finetuned_on.kind == "chat",
+            task=experiment.finetuned_on,
             documented="document-translation" if experiment.evaluation.documents else None,
         )
+        return self._corpus(experiment.downstream.corpus, experiment.languages, needs)
 
     @cached_property
     def direction_corpora(self) -> dict[str, Step[CorpusStage]]:
@@ -122,17 +109,16 @@ class InputSteps:
         """
         experiment = self.experiment
         trained = {each.name for system in experiment.systems for each in experiment.trained_on(system)}
-        return {
-            each.name: self.downstream_corpus
-            if each is experiment.directions[0]
-            else self._corpus(
-                each.corpus,
-                each.languages,
-                ("train", "dev", "test") if each.train or each.name in trained else ("test",),
-                pairs=True,
+        corpora = {}
+        for each in experiment.directions:
+            splits: tuple[Split, ...] = ("train", "dev", "test") if each.train or each.name in trained else ("test",)
+            first = each is experiment.directions[0]
+            corpora[each.name] = (
+                self.downstream_corpus
+                if first
+                else self._corpus(each.corpus, each.languages, CorpusNeeds(splits, pairs=True))
             )
-            for each in experiment.directions
-        }
+        return corpora
 
     @property
     def training_corpora(self) -> dict[str, Step]:
@@ -148,19 +134,13 @@ class InputSteps:
         """The corpus of a task that is learnt together with the experiment's own."""
         objective = self.experiment.learnt_with(further)
         pairs = objective.needs_pairs
-        return self._corpus(
-            further.corpus,
-            self.experiment.languages,
-            ("train", "dev"),
-            pairs=pairs,
-            one_text=not pairs,
-            labels=objective,
-        )
+        needs = CorpusNeeds(("train", "dev"), pairs=pairs, one_text=not pairs, task=objective)
+        return self._corpus(further.corpus, self.experiment.languages, needs)
 
     def pairs_of(self, corpus: str) -> Step[CorpusStage]:
         """The labelled pairs of a pretraining objective."""
-        labels = LabelledPairsSettings(task="pair-classification")
-        return self._corpus(corpus, self.experiment.upstream_languages, ("train",), pairs=True, labels=labels)
+        needs = CorpusNeeds(("train",), pairs=True, task=LabelledPairsSettings(task="pair-classification"))
+        return self._corpus(corpus, self.experiment.upstream_languages, needs)
 
     @cached_property
     def text(self) -> Step[TextStage] | None:
@@ -206,42 +186,12 @@ class InputSteps:
             dict.fromkeys(code_token(code) for code in (*upstream, task.source, task.target, *direction_codes))
         )
 
-    def _corpus(
-        self,
-        name: str,
-        languages: Languages | None,
-        splits: Sequence[Split],
-        purpose: str = "",
-        *,
-        pairs: bool,
-        one_text: bool = False,
-        source: SourceName | None = None,
-        chat: bool = False,
-        labels: TaskObjectiveSettings | None = None,
-        annotations: Mapping[str, str] = MappingProxyType({}),
-        documented: str | None = None,
-    ) -> Step[CorpusStage]:
-        """The step that imports a corpus, which is checked.
-
-        languages: of the pair to read; None reads every text.  splits: the required ones, and `purpose` of the last.
-        pairs: whether it must have two sides.  one_text: whether it must have one.  source: the field that its
-        segments need besides texts.  chat: whether it must have conversations.  labels: a task, of which it must have
-        examples if that has labels.  annotations: by objective, the kind of field that it needs of each text.
-        documented: the objective that needs documents, if any.
-        """
+    def _corpus(self, name: str, languages: Languages | None, needs: CorpusNeeds) -> Step[CorpusStage]:
+        """The step that imports a corpus, which is checked. languages: of the pair to read; None reads every text."""
         experiment = self.experiment
         corpus = experiment.corpora[name]
         resolved = resolve(corpus, languages, self.base, pairing=pairing(experiment.question_generation))
-        if isinstance(labels, LabelledSettings | LabelledPairsSettings):
-            require_labels(resolved, labels, name)
-        require_corpus(resolved, splits, name, purpose, pairs=pairs, one_text=one_text)
-        require_source(resolved, source, name)
-        for objective, kind in annotations.items():
-            require_annotation(resolved, kind, objective, name)
-        if documented:
-            require_documents(resolved, documented, name)
-        if chat:
-            require_conversations(resolved, name)
+        needs.check(resolved, name)
         stage = CorpusStage(
             identity=dict(resolved.identity()),
             languages=languages,
