@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
@@ -14,11 +15,21 @@ from subgraft.experiments.pipeline import Pipeline
 from subgraft.interfaces.cli import SECTIONS, main, parser
 
 
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("example")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)  # the commands of the page name the folder as it was written
+        assert main(["example", "try"]) == 0
+    return folder / "try"
+
+
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with the folder that `subgraft example try` makes there."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SUBGRAFT_HOME", str(tmp_path / "home"))
-    assert main(["example", "try"]) == 0
+    copytree(example, tmp_path / "try")
     return tmp_path
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from subgraft.base.errors import UserError
+from subgraft.interfaces.cli import main
 from subgraft.orchestration.store.home import STORE_FORMAT, default_home, describe_empty_store, other_store
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
@@ -68,17 +66,23 @@ def test_a_new_store_has_the_number_of_its_format(tmp_path: Path) -> None:
     [(None, "was made by an older version, without a format number"), ("0\n", "has format 0"), ("\n", "was made by")],
 )
 def test_a_store_of_another_format_is_refused_and_left_untouched(
-    number: str | None, complaint: str, repository: Path, tmp_path: Path
+    number: str | None,
+    complaint: str,
+    repository: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     home = fill(tmp_path / "old store")
     (home / "store" / ".format").unlink()
     if number is not None:
         (home / "store" / ".format").write_text(number)
     before = contents(home)
-    config, environment = repository / "configs" / "quickstart.yaml", {**os.environ, "SUBGRAFT_HOME": str(home)}
+    config = str(repository / "configs" / "quickstart.yaml")
+    monkeypatch.setenv("SUBGRAFT_HOME", str(home))
     for command in (["run", config], ["plan", config], ["store", "list"], ["store", "gc", "--keep", config]):
-        program = [sys.executable, "-m", "subgraft", *map(str, command)]
-        ended = subprocess.run(program, capture_output=True, text=True, env=environment, check=False)
-        assert ended.returncode == 2 and complaint in ended.stderr and str(home) in ended.stderr, ended.stderr
-        assert f"SUBGRAFT_HOME='{home}-format-{STORE_FORMAT}' subgraft run CONFIG" in ended.stderr
+        assert main(command) == 2
+        said = capsys.readouterr().err
+        assert complaint in said and str(home) in said, said
+        assert f"SUBGRAFT_HOME='{home}-format-{STORE_FORMAT}' subgraft run CONFIG" in said
     assert contents(home) == before
