@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import gzip
 import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -157,3 +159,35 @@ def _continued(directory: Path, bundle: Bundle, texts: Sequence[str]) -> tuple[i
 
 def _one_line(text: str) -> str:
     return "".join(" " if character in "\n\r\v\f\x85\u2028\u2029" else character for character in text)
+
+
+# Of models whose decoder may have a vocabulary of its own.
+SOURCES = torch.tensor([[5, 49, 30, 2], [6, 2, 7, 7]])
+SOURCE_MASK = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
+TARGETS = torch.tensor([[8, 29, 28], [8, 3, 2]])
+
+
+def logits_of_targets(model: Any) -> Tensor:
+    logits: Tensor = model(SOURCES, attention_mask=SOURCE_MASK, decoder_input_ids=TARGETS).logits
+    return logits
+
+
+def check_remote_code(model: Any, place: Path) -> None:
+    """transformers computes the same from the saved directory, in a process that cannot import this package."""
+    model.save_pretrained(place / "model")
+    torch.save({"logits": logits_of_targets(model)}, place / "expected")
+    program = f"""
+import sys
+sys.modules["subgraft"] = None
+import torch
+from transformers import AutoModelForSeq2SeqLM
+model = AutoModelForSeq2SeqLM.from_pretrained({str(place / "model")!r}, trust_remote_code=True).eval()
+sources, mask = torch.tensor({SOURCES.tolist()}), torch.tensor({SOURCE_MASK.tolist()})
+found = model(sources, attention_mask=mask, decoder_input_ids=torch.tensor({TARGETS.tolist()})).logits
+expected = torch.load({str(place / "expected")!r}, weights_only=True)["logits"]
+assert torch.allclose(found, expected, atol=1e-6)
+assert not any(name.startswith("subgraft.") for name in sys.modules)
+"""
+    environment = {**os.environ, "HF_HOME": str(place / "home"), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

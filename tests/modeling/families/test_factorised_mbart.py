@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 from transformers import PreTrainedModel
 
 from finished import bundle_of
@@ -29,12 +25,10 @@ from subgraft.training.objectives.compute.denoising import Denoising
 from subgraft.training.objectives.compute.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.training.objectives.denoising import DenoisingSettings
 from toys import SHAPE, fitted_tokenizer, generated, german, mbart_blocks, multilingual_tokenizer, output_bias
+from transformers_outputs import SOURCE_MASK, SOURCES, TARGETS, check_remote_code, logits_of_targets
 
 WIDTH = 8
 SETTINGS = MBartSettings(**SHAPE, embedding_width=WIDTH)
-SOURCES = torch.tensor([[7, 49, 30, 2], [6, 2, 1, 1]])
-MASK = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
-TARGETS = torch.tensor([[8, 29, 28], [8, 3, 2]])
 
 
 def factorised() -> PreTrainedModel:
@@ -55,23 +49,18 @@ def apart() -> PreTrainedModel:
 MODELS = {"shared": factorised, "apart": apart}
 
 
-def logits(model: PreTrainedModel) -> Tensor:
-    result: Tensor = model(SOURCES, attention_mask=MASK, decoder_input_ids=TARGETS).logits
-    return result
-
-
 @pytest.mark.parametrize("kind", MODELS)
 def test_a_saved_directory_gives_the_same_logits_ties_and_count(kind: str, tmp_path: Path) -> None:
     model = MODELS[kind]()
     model.save_pretrained(tmp_path)
     again = load_model(tmp_path)
-    assert torch.equal(logits(again), logits(model))
+    assert torch.equal(logits_of_targets(again), logits_of_targets(model))
     assert shares_table(again) == shares_table(model) == (kind == "shared")
     decoder, inner = side(again, "decoder"), again.model
     assert decoder.tied and decoder.output is not None and decoder.output.weight is decoder.input.weight
     projections = {id(each.embed_projection.weight) for each in (inner.encoder, inner.decoder, decoder.output)}  # type: ignore[union-attr]
     assert len(projections) == 1
-    assert decoder.input.weight.shape == (logits(model).shape[-1], WIDTH)
+    assert decoder.input.weight.shape == (logits_of_targets(model).shape[-1], WIDTH)
     counted = count_parameters(again.config.to_dict())
     assert counted.total == again.num_parameters()
 
@@ -84,34 +73,20 @@ def test_half_the_width_is_half_the_table_and_a_projection() -> None:
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_the_directory_loads_without_this_package_where_remote_code_is_allowed(kind: str, tmp_path: Path) -> None:
-    model = MODELS[kind]()
-    model.save_pretrained(tmp_path / "model")
-    torch.save({"logits": logits(model)}, tmp_path / "expected")
-    program = f"""
-import sys
-sys.modules["subgraft"] = None
-import torch
-from transformers import AutoModelForSeq2SeqLM
-model = AutoModelForSeq2SeqLM.from_pretrained({str(tmp_path / "model")!r}, trust_remote_code=True).eval()
-sources, mask = torch.tensor({SOURCES.tolist()}), torch.tensor({MASK.tolist()})
-found = model(sources, attention_mask=mask, decoder_input_ids=torch.tensor({TARGETS.tolist()})).logits
-expected = torch.load({str(tmp_path / "expected")!r}, weights_only=True)["logits"]
-assert torch.allclose(found, expected, atol=1e-6)
-"""
-    environment = {**os.environ, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    check_remote_code(MODELS[kind](), tmp_path)
 
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_rows_given_in_place_of_ids_and_a_search_with_and_without_cache_agree(kind: str) -> None:
     model = MODELS[kind]()
     encoder, decoder = (getattr(model.model, name).embed_tokens for name in ("encoder", "decoder"))
-    by_rows = model(inputs_embeds=encoder(SOURCES), attention_mask=MASK, decoder_inputs_embeds=decoder(TARGETS)).logits
-    torch.testing.assert_close(by_rows, logits(model))
+    by_rows = model(
+        inputs_embeds=encoder(SOURCES), attention_mask=SOURCE_MASK, decoder_inputs_embeds=decoder(TARGETS)
+    ).logits
+    torch.testing.assert_close(by_rows, logits_of_targets(model))
     settings: dict[str, Any] = {"num_beams": 3, "max_length": 12, "decoder_start_token_id": 29}
-    cached = generated(model, SOURCES, attention_mask=MASK, **settings)
-    assert torch.equal(cached, generated(model, SOURCES, attention_mask=MASK, use_cache=False, **settings))
+    cached = generated(model, SOURCES, attention_mask=SOURCE_MASK, **settings)
+    assert torch.equal(cached, generated(model, SOURCES, attention_mask=SOURCE_MASK, use_cache=False, **settings))
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -158,7 +133,7 @@ def test_a_transfer_carries_rows_and_everything_else(tmp_path: Path) -> None:
     ours, theirs = side(made, "decoder").input.weight, side(old, "decoder").input.weight
     assert all(torch.equal(ours[new_id], theirs[old_id]) for old_id, new_id in seen)
     bundle_of(lambda: made, multilingual_tokenizer(), fitted_tokenizer()).save(tmp_path / "model")
-    assert torch.equal(logits(Bundle.load(tmp_path / "model").model), logits(made))
+    assert torch.equal(logits_of_targets(Bundle.load(tmp_path / "model").model), logits_of_targets(made))
 
 
 def test_both_sides_keep_sharing_where_they_are_given_one_table() -> None:

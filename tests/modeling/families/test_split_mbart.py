@@ -1,17 +1,14 @@
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 import torch
-from torch import Tensor
 
 from subgraft.modeling.families.split_mbart import SplitMBartConfig, SplitMBartForConditionalGeneration
 from toys import generated
+from transformers_outputs import SOURCE_MASK, SOURCES, TARGETS, check_remote_code, logits_of_targets
 
 # Of any type, for a constructor that takes many.
 Settings: TypeAlias = dict[str, Any]
@@ -39,70 +36,43 @@ def split_model(**settings: Any) -> SplitMBartForConditionalGeneration:
     return model
 
 
-SOURCES = torch.tensor([[5, 49, 30, 2], [6, 2, 7, 7]])
-MASK = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
-TARGETS = torch.tensor([[8, 29, 28], [8, 3, 2]])
-
-
-def logits(model: torch.nn.Module) -> Tensor:
-    result: Tensor = model(SOURCES, attention_mask=MASK, decoder_input_ids=TARGETS).logits
-    return result
-
-
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_saved_directory_gives_the_same_logits_and_ties(tied: bool, tmp_path: Path) -> None:
     model = split_model(tie_word_embeddings=tied)
-    assert logits(model).shape == (2, 3, 30)
+    assert logits_of_targets(model).shape == (2, 3, 30)
     model.save_pretrained(tmp_path)
     loaded: Any = SplitMBartForConditionalGeneration.from_pretrained(tmp_path, output_loading_info=True)
     again, information = loaded
     assert not information["missing_keys"]
     assert not information["unexpected_keys"]
-    assert torch.equal(logits(again), logits(model))
+    assert torch.equal(logits_of_targets(again), logits_of_targets(model))
     assert (again.lm_head.weight is again.model.decoder.embed_tokens.weight) == tied
     assert again.model.encoder.embed_tokens.padding_idx == 7
 
 
 def test_the_directory_loads_without_this_package_where_remote_code_is_allowed(tmp_path: Path) -> None:
-    model = split_model()
-    model.save_pretrained(tmp_path / "model")
-    torch.save({"logits": logits(model)}, tmp_path / "expected")
-    program = f"""
-import sys
-sys.modules["subgraft"] = None
-import torch
-from transformers import AutoModelForSeq2SeqLM
-model = AutoModelForSeq2SeqLM.from_pretrained({str(tmp_path / "model")!r}, trust_remote_code=True).eval()
-sources, mask = torch.tensor({SOURCES.tolist()}), torch.tensor({MASK.tolist()})
-found = model(sources, attention_mask=mask, decoder_input_ids=torch.tensor({TARGETS.tolist()})).logits
-expected = torch.load({str(tmp_path / "expected")!r}, weights_only=True)["logits"]
-assert torch.allclose(found, expected, atol=1e-6)
-assert not any(name.startswith("subgraft.") for name in sys.modules)
-"""
-    environment = {**os.environ, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    check_remote_code(split_model(), tmp_path)
 
 
 def test_the_loss_is_over_the_decoders_vocabulary_and_comes_first() -> None:
     model = split_model()
     labels = torch.tensor([[29, 28, 2, 8], [3, 2, 8, -100]])
-    outputs = model(SOURCES, attention_mask=MASK, labels=labels)
+    outputs = model(SOURCES, attention_mask=SOURCE_MASK, labels=labels)
     shifted = torch.tensor([[8, 29, 28, 2], [8, 3, 2, 8]])
-    expected = model(SOURCES, attention_mask=MASK, decoder_input_ids=shifted).logits
+    expected = model(SOURCES, attention_mask=SOURCE_MASK, decoder_input_ids=shifted).logits
     counted = labels != -100
     reference = torch.nn.functional.cross_entropy(expected[counted], labels[counted])
     assert torch.allclose(outputs.loss, reference)
     assert outputs[0] is outputs.loss
-    plain = model(SOURCES, attention_mask=MASK, labels=labels, return_dict=False)
+    plain = model(SOURCES, attention_mask=SOURCE_MASK, labels=labels, return_dict=False)
     assert torch.equal(plain[0], outputs.loss)
 
 
 def test_beams_start_from_the_decoders_own_ids_and_equal_a_search_without_cache() -> None:
     model = split_model()
     settings = {"num_beams": 3, "max_length": 12, "decoder_start_token_id": 29, "forced_bos_token_id": 28}
-    cached = generated(model, SOURCES, attention_mask=MASK, **settings)
-    plain = generated(model, SOURCES, attention_mask=MASK, use_cache=False, **settings)
+    cached = generated(model, SOURCES, attention_mask=SOURCE_MASK, **settings)
+    plain = generated(model, SOURCES, attention_mask=SOURCE_MASK, use_cache=False, **settings)
     assert torch.equal(cached, plain)
     assert cached[:, :2].tolist() == [[29, 28], [29, 28]]
 
@@ -110,8 +80,8 @@ def test_beams_start_from_the_decoders_own_ids_and_equal_a_search_without_cache(
 def test_padding_of_the_encoder_has_no_influence_and_gets_no_gradient() -> None:
     model = split_model()
     alone = model(SOURCES[1:, :2], decoder_input_ids=TARGETS[1:]).logits
-    assert torch.allclose(logits(model)[1], alone[0], atol=1e-5)
-    logits(model).square().sum().backward()
+    assert torch.allclose(logits_of_targets(model)[1], alone[0], atol=1e-5)
+    logits_of_targets(model).square().sum().backward()
     gradient = model.model.encoder.embed_tokens.weight.grad
     assert not gradient[7].any()
     assert gradient[5].any()
