@@ -60,23 +60,20 @@ class Batcher(Generic[Item, Output]):
         return request.answer
 
     async def run(self) -> None:
+        concurrent = False
         try:
-            await self._run()
+            while True:
+                requests = [await self._waiting.get()]
+                self._gather(requests)
+                # A single client never waits.
+                if concurrent or len(requests) > 1:
+                    await asyncio.sleep(GATHER_SECONDS)
+                    self._gather(requests)
+                concurrent = len(requests) > 1
+                # Requests that were cancelled need no answer.
+                await self._answer([request for request in requests if not request.answer.done()])
         finally:
             self._thread.shutdown(wait=False, cancel_futures=True)
-
-    async def _run(self) -> None:
-        concurrent = False
-        while True:
-            requests = [await self._waiting.get()]
-            self._gather(requests)
-            # A single client never waits.
-            if concurrent or len(requests) > 1:
-                await asyncio.sleep(GATHER_SECONDS)
-                self._gather(requests)
-            concurrent = len(requests) > 1
-            # Requests that were cancelled need no answer.
-            await self._answer([request for request in requests if not request.answer.done()])
 
     def _gather(self, requests: list[_Request[Item, Output]]) -> None:
         """Add the waiting requests, up to a batch."""

@@ -115,7 +115,7 @@ class Completions:
 
     def __init__(self, models: Mapping[str, Completer], token: str, patience: float) -> None:
         self._models, self._token, self._patience = models, token, patience
-        self._queues = {name: Batcher(_complete_with(model)) for name, model in models.items()}
+        self._queues = {name: Batcher(partial(_complete, model)) for name, model in models.items()}
         # Templates are filled in by another process, which may take its time: other routes do not wait for it.
         self._chats = {name: Batcher(_prompts_with(name, model)) for name, model in models.items()}
         self._created = int(time.time())
@@ -267,12 +267,9 @@ def _cancel(completions: Sequence[Completion], answer: asyncio.Future[Any]) -> N
     answer.cancel()
 
 
-def _complete_with(model: Completer) -> Callable[[Sequence[Completion]], list[None]]:
-    def complete(completions: Sequence[Completion]) -> list[None]:
-        model(completions)
-        return [None] * len(completions)
-
-    return complete
+def _complete(model: Completer, completions: Sequence[Completion]) -> list[None]:
+    model(completions)
+    return [None] * len(completions)
 
 
 def _read(body: bytes, kind: type[_PromptRequest | _ChatRequest]) -> _PromptRequest | _ChatRequest:
@@ -329,10 +326,8 @@ def _choice(content: Mapping[str, Any], number: int, finish: str | None) -> dict
 
 
 def _usage(completions: Sequence[Completion]) -> dict[str, int]:
-    prompt, generated = (
-        sum(len(completion.prompt) for completion in completions),
-        sum(len(completion.written) for completion in completions),
-    )
+    prompt = sum(len(completion.prompt) for completion in completions)
+    generated = sum(len(completion.written) for completion in completions)
     return {"prompt_tokens": prompt, "completion_tokens": generated, "total_tokens": prompt + generated}
 
 

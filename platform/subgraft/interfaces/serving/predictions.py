@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,7 +27,7 @@ class Predictions:
 
     def __init__(self, models: Mapping[str, Predictor], token: str, patience: float) -> None:
         self._models, self._token, self._patience = models, token, patience
-        self._queues = {name: Batcher(_predict_with(model)) for name, model in models.items()}
+        self._queues = {name: Batcher(partial(_predict, model)) for name, model in models.items()}
 
     @property
     def batchers(self) -> Sequence[Batcher[Any, Prediction]]:
@@ -80,8 +80,8 @@ def _route(model: Predictor) -> str:
     return LABELLED_TASKS[model.name].route
 
 
-def _predict_with(model: Predictor) -> Callable[[Sequence[Any]], list[Prediction]]:
-    return lambda inputs: list(model.predict(inputs))
+def _predict(model: Predictor, inputs: Sequence[Any]) -> list[Prediction]:
+    return list(model.predict(inputs))
 
 
 def _values(body: bytes) -> list[Any]:

@@ -102,11 +102,10 @@ class SourcedBart(Bart):
         raise UserError(_FIXED)
 
     def body_parameters(self, config: Config) -> Parameters:
-        """The source encoder has learned positions, a layer norm after its embeddings, and layers."""
+        """Besides its layers the source encoder has learned positions, and a layer norm after its embeddings."""
         width, body = self.width(config), super().body_parameters(config).total
         body += parameter_counts.padded_positions(config["max_position_embeddings"], width)
         body += parameter_counts.norm(width)
-        body += config["source_layers"] * parameter_counts.encoder_layer(width, config["encoder_ffn_dim"])
         return Parameters(body, body)
 
     def table_sizes(self, config: Config) -> list[TableSize]:

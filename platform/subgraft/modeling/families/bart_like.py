@@ -91,10 +91,8 @@ class BartLike(Family):
         return max(int(config["encoder_ffn_dim"]), int(config["decoder_ffn_dim"]))
 
     def layer_parameters(self, config: Config) -> int:
-        width = self.width(config)
-        encoder = config["encoder_layers"] * parameter_counts.encoder_layer(width, config["encoder_ffn_dim"])
-        decoder = config["decoder_layers"] * parameter_counts.decoder_layer(width, config["decoder_ffn_dim"])
-        return int(encoder + decoder)
+        norms = 2 * self.layers(config, "encoder") + 3 * self.layers(config, "decoder")
+        return parameter_counts.maps(self.projections(config)) + norms * parameter_counts.norm(self.width(config))
 
     def vocabulary_sizes(self, config: Config) -> dict[SideName, int]:
         return {"encoder": config["vocab_size"], "decoder": config.get("decoder_vocab_size") or config["vocab_size"]}

@@ -123,20 +123,12 @@ class SplitMBartForConditionalGeneration(MBartForConditionalGeneration):
         )
         if labels is None:
             return outputs
-        return _with_loss(outputs, labels)
+        loss = cross_entropy(outputs[0].reshape(-1, outputs[0].shape[-1]), labels.reshape(-1))
+        return (loss, *outputs) if isinstance(outputs, tuple) else Seq2SeqLMOutput(loss=loss, **outputs)
 
     def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Embedding:
         """Not for two vocabularies: the call does not say which one it means."""
         raise NotImplementedError("a split mBART has two vocabularies; transplant a new one instead of resizing")
-
-
-def _with_loss(outputs: Any, labels: Tensor) -> Any:
-    """The outputs with the cross-entropy of labels [batch, length] (-100 is ignored) put first."""
-    logits = outputs[0]
-    loss = cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
-    if isinstance(outputs, tuple):
-        return (loss, *outputs)
-    return Seq2SeqLMOutput(loss=loss, **outputs)
 
 
 SplitMBartConfig.register_for_auto_class()

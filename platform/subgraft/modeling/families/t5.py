@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from subgraft.config.models import T5Settings
+from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.family import Family, separate_tables_error
 from subgraft.modeling.families.heads import Head, is_headed
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection, Tables, TableSize
@@ -67,13 +68,10 @@ class T5(Family):
 
     def body_parameters(self, config: Config) -> Parameters:
         """Norms have a gain only; the positions of a stack are a bias for each head and bucket of distances."""
-        width, inner, heads = self.width(config), self.inner_width(config), config["num_heads"]
-        attention = 4 * width * heads * config["d_kv"] + width
-        gated = str(config.get("feed_forward_proj", "relu")).startswith("gated")
-        feed_forward = (3 if gated else 2) * width * inner + width
-        layers = self.layers(config, "encoder") * (attention + feed_forward)
-        layers += self.layers(config, "decoder") * (2 * attention + feed_forward)
-        total = layers + 2 * (config.get("relative_attention_num_buckets", 32) * heads + width)
+        maps = parameter_counts.maps(self.projections(config), lambda _: False)
+        norms = 2 * self.layers(config, "encoder") + 3 * self.layers(config, "decoder") + 2
+        positions = 2 * config.get("relative_attention_num_buckets", 32) * config["num_heads"]
+        total = maps + norms * self.width(config) + positions
         return Parameters(total, total)
 
     def headed_body_parameters(self, config: Config, head: Head) -> Parameters:
