@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -45,7 +45,7 @@ def test_what_two_trials_share_is_one_of_theirs(tmp_path: Path, monkeypatch: pyt
 def test_a_search_that_is_cut_short_leaves_no_trial_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     config = searchable(tmp_path)
-    store, said, shown = Store(tmp_path / "home"), list[str](), list[Mapping[int, TrialResult]]()
+    store, said, shown = Store(tmp_path / "home"), list[str](), list[Iterable[TrialResult]]()
     tracker, ledger = Tracker(store, "tiny", said.append), Ledger(tmp_path / "trials.jsonl")
     pipeline = Pipeline(load(config, Experiment), tmp_path)
     recorder = Recorder(pipeline, store, ledger, tracker, said.append, shown.append)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,24 +31,23 @@ class Page:
         self._pipeline = pipeline
         self._tracking = tracking
 
-    def write(self, trials: Mapping[int, TrialResult]) -> None:
+    def write(self, trials: Iterable[TrialResult]) -> None:
         temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         temporary.write_text(render(self.data(trials)), encoding="utf-8")
         temporary.replace(self.path)
 
-    def systems(self, trials: Mapping[int, TrialResult]) -> str:
+    def systems(self, trials: Iterable[TrialResult]) -> str:
         """The best trials as systems of a configuration; a single best one takes the searched system's name."""
         system, objectives = template(self._pipeline), search_settings(self._pipeline).objectives
-        best_trials = best(tuple(trials.values()), objectives)
-        systems = [trial_system(system, trial) for trial in best_trials]
+        systems = [trial_system(system, trial) for trial in best(trials, objectives)]
         renamed = [systems[0].model_copy(update={"name": system.name})] if len(systems) == 1 else systems
         return "".join(f"  - {as_yaml(each)}\n" for each in renamed)
 
-    def data(self, trials: Mapping[int, TrialResult]) -> SearchData:
+    def data(self, trials: Iterable[TrialResult]) -> SearchData:
         experiment, search = self._pipeline.experiment, search_settings(self._pipeline)
         dashboard = [Command("Ray's dashboard", f"http://{self.dashboard}")] if self.dashboard else []
-        by_number = tuple(trial for _, trial in sorted(trials.items()))
-        systems = self.systems(trials)
+        by_number = tuple(sorted(trials, key=lambda trial: trial.number))
+        systems = self.systems(by_number)
         return SearchData(
             name=experiment.name,
             languages=(experiment.languages.source, experiment.languages.target),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,7 @@ class Recorder:
         ledger: Ledger,
         tracker: Tracker,
         say: Callable[[str], None],
-        changed: Callable[[Mapping[int, TrialResult]], None],
+        changed: Callable[[Iterable[TrialResult]], None],
     ) -> None:
         self._pipeline = pipeline
         self._store = store
@@ -40,6 +40,7 @@ class Recorder:
         self._start_times: dict[int, float] = {}
         self._absent_steps: dict[int, set[str]] = {}  # by running trial: the steps that did not exist when it started
         self._ended_count = 0
+        self._planned = planned_trials(pipeline)
         self.trials = ledger.trials()
 
     def exclude_shared(self, steps: Sequence[Step]) -> None:
@@ -48,7 +49,7 @@ class Recorder:
 
     def report_earlier(self) -> None:
         """Report the trials of earlier invocations, and record them under this one as well."""
-        earlier = ended(tuple(self.trials.values()))
+        earlier = ended(self.trials.values())
         for trial in earlier:
             self._open(trial, cached=True)
             self._close(trial)
@@ -93,11 +94,7 @@ class Recorder:
     def _note(self, trial: TrialResult) -> None:
         self.trials[trial.number] = trial
         self._ledger.note(trial)
-        self._changed(self.trials)
-
-    @property
-    def _planned(self) -> int:
-        return planned_trials(self._pipeline)
+        self._changed(self.trials.values())
 
     def _record_cached(self, trial: TrialResult) -> None:
         """Record at once the cached artifacts that a trial uses, so that no garbage collection removes them.
@@ -118,7 +115,7 @@ class Recorder:
 
     def _time_left(self) -> str:
         """The time left at this invocation's pace, as the end of a line."""
-        left = self._planned - len(ended(tuple(self.trials.values())))
+        left = self._planned - len(ended(self.trials.values()))
         pace = (time.monotonic() - min(self._start_times.values())) / self._ended_count
         return f", {rounded_duration(left * pace)} left" if left > 0 else ""
 
@@ -141,17 +138,11 @@ class Recorder:
         return made, shared
 
     def _open(self, trial: TrialResult, *, cached: bool) -> None:
-        steps = trial_steps(self._pipeline, trial)
         system = trial_system(template(self._pipeline), trial)
-        fingerprints = {f"fingerprint.{step.stage.stage_name}": step.fingerprint for step in steps.targets}
-        tags: dict[str, str] = {
-            "trial": str(trial.number),
-            "system": system.name,
-            "cached": str(cached).lower(),
-            **fingerprints,
-        }
-        params: dict[str, Any] = system.model_dump(mode="json")
-        self._tracker.begin(trial.name, params, tags)
+        tags = {"trial": str(trial.number), "system": system.name, "cached": str(cached).lower()}
+        for step in trial_steps(self._pipeline, trial).targets:
+            tags[f"fingerprint.{step.stage.stage_name}"] = step.fingerprint
+        self._tracker.begin(trial.name, system.model_dump(mode="json"), tags)
 
     def _close(self, trial: TrialResult) -> None:
         self._tracker.measure(trial.name, {**trial.objectives, "seconds": trial.seconds})

@@ -11,7 +11,6 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,7 +58,7 @@ class SearchOutcome:
     @property
     def systems(self) -> str:
         """The best trials as systems of a configuration."""
-        return self.page.systems({trial.number: trial for trial in self.trials})
+        return self.page.systems(self.trials)
 
 
 def sessions(experiment: Experiment, base: Path) -> list[SearchSession]:
@@ -116,8 +115,8 @@ class SearchSession:
         status = "FAILED"
         try:
             recorder.report_earlier()
-            page.write(recorder.trials)
-            if len(ended(tuple(recorder.trials.values()))) < planned_trials(self._pipeline):
+            page.write(recorder.trials.values())
+            if len(ended(recorder.trials.values())) < planned_trials(self._pipeline):
                 with cluster(experiment.runtime, address, display.say) as page.dashboard:
                     self._prepare(store, recorder, display, tracker, address)
                     self._tune(recorder, address)
@@ -129,7 +128,12 @@ class SearchSession:
             display.close()
             recorder.leave()
             tracker.close(status)
-        return self._outcome(page, recorder.trials)
+        results = tuple(recorder.trials.values())
+        failed = tuple(trial for trial in results if trial.state == "failed")
+        reasons = [trial.said for trial in results if trial.said]
+        if reasons and not failed and not best(results, self._search.objectives):
+            raise UserError(f"no trial could be done; the first: {reasons[0]}", where="search.space")
+        return SearchOutcome(page, results, failed)
 
     def _prepare(
         self, store: Store, recorder: Recorder, display: Display, tracker: Tracker, address: str | None
@@ -156,15 +160,6 @@ class SearchSession:
             raise OperationalError(f"Ray Tune failed: {error}", where=str(self.folder), hint=hint) from error
         finally:
             shutil.rmtree(self.folder / "tune", ignore_errors=True)
-
-    def _outcome(self, page: Page, trials: Mapping[int, TrialResult]) -> SearchOutcome:
-        results = tuple(trials.values())
-        failed = tuple(trial for trial in results if trial.state == "failed")
-        if not best(results, self._search.objectives):
-            reasons = [trial.said for trial in results if trial.said]
-            if reasons and not failed:
-                raise UserError(f"no trial could be done; the first: {reasons[0]}", where="search.space")
-        return SearchOutcome(page, results, failed)
 
 
 def last_trial_steps(home: Path, experiment: Experiment, base: Path) -> list[Step]:

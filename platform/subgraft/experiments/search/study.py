@@ -25,7 +25,7 @@ BEST_SHARE = 0.25
 def study_of(search: SearchSettings, trials: Iterable[TrialResult]) -> optuna.Study:
     """A study with these trials; the same trials make the same suggestions."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    frozen_trials = [_to_frozen_trial(search, trial) for trial in ended(tuple(trials))]
+    frozen_trials = [_to_frozen_trial(search, trial) for trial in ended(trials)]
     seed = search.seed + len(frozen_trials)  # with the same seed, a random sampler would repeat its first draws
     sampler = optuna.samplers.TPESampler if search.sampler == "tpe" else optuna.samplers.RandomSampler
     directions = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -67,12 +67,12 @@ class SearchData:
         return len(ended(self.trials)) >= self.planned
 
 
-def ended(trials: Sequence[TrialResult]) -> tuple[TrialResult, ...]:
+def ended(trials: Iterable[TrialResult]) -> tuple[TrialResult, ...]:
     """The trials that need no repetition."""
     return tuple(trial for trial in trials if trial.state in ("finished", "stopped", "refused"))
 
 
-def best(trials: Sequence[TrialResult], objectives: Sequence[str]) -> tuple[TrialResult, ...]:
+def best(trials: Iterable[TrialResult], objectives: Sequence[str]) -> tuple[TrialResult, ...]:
     """The Pareto front of finished trials, those best in the first objective first.
 
     Of trials that are equal in all objectives, the first.
@@ -136,5 +136,5 @@ class Ledger:
 
 def unfinished_trials(trials: Mapping[int, TrialResult]) -> list[TrialResult]:
     """The trials that started and did not end, by number."""
-    done = {trial.number for trial in ended(tuple(trials.values()))}
+    done = {trial.number for trial in ended(trials.values())}
     return [trial for number, trial in sorted(trials.items()) if number not in done]

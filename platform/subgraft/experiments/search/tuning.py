@@ -165,7 +165,7 @@ def scheduler(search: SearchSettings, known: Mapping[int, TrialResult]) -> Trial
         reduction_factor=settings.reduction_factor,
     )
     controller: Any = None  # required, and not used
-    for trial in ended(tuple(known.values())):
+    for trial in ended(known.values()):
         past_trial: Any = SimpleNamespace(trial_id=trial.name)
         asha.on_trial_add(controller, past_trial)
         for evaluation, bleu in trial.curve:
@@ -184,7 +184,7 @@ def tune_trials(
         tune_config=TuneConfig(
             search_alg=OptunaSearcher(search, template(pipeline), known),
             scheduler=scheduler(search, known),
-            num_samples=planned_trials(pipeline) - len(ended(tuple(known.values()))),
+            num_samples=planned_trials(pipeline) - len(ended(known.values())),
             max_concurrent_trials=search.concurrent,
             reuse_actors=True,  # a process takes seconds to import what trials need
             trial_dirname_creator=_directory,

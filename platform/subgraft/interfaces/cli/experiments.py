@@ -74,8 +74,18 @@ def add_to(commands: Commands) -> None:
     port = "0 for any free port (default 5000)"
     tracking.add_argument("--port", type=whole_number(0, 65535), default=5000, help=port)
     tracking.set_defaults(command=serve_tracking)
-    _add_search(commands)
-    _add_schema(commands)
+
+    parser = commands.add_parser(
+        "search", help="search for hyperparameters of systems; finished trials are not repeated"
+    )
+    add_config(parser, "a YAML file with a section `search`", "as in search.trials=40")
+    parser.add_argument("--address", help="address of a Ray cluster (default: a private Ray on this machine)")
+    parser.set_defaults(command=search, resumes=True)
+
+    schema = commands.add_parser("schema", help="print the JSON Schema of configurations, for editors that check YAML")
+    kinds = "the kind of configuration: of `run` (experiment, the default) or of `vocab allocate` (allocation)"
+    schema.add_argument("kind", nargs="?", choices=tuple(KINDS), default="experiment", help=kinds)
+    schema.set_defaults(command=print_schema)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -152,15 +162,6 @@ def serve_tracking(arguments: argparse.Namespace) -> None:
     serve(default_home(), arguments.port, say)
 
 
-def _add_search(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "search", help="search for hyperparameters of systems; finished trials are not repeated"
-    )
-    add_config(parser, "a YAML file with a section `search`", "as in search.trials=40")
-    parser.add_argument("--address", help="address of a Ray cluster (default: a private Ray on this machine)")
-    parser.set_defaults(command=search, resumes=True)
-
-
 def search(arguments: argparse.Namespace) -> None:
     """Raises OperationalError if trials failed, after the others are reported."""
     experiment = experiments.load_experiment(arguments.config, arguments.overrides)
@@ -185,7 +186,7 @@ def search(arguments: argparse.Namespace) -> None:
 
 def _show_result(result: SearchOutcome) -> None:
     """Print the best trials of a search, and its page."""
-    data = result.page.data({trial.number: trial for trial in result.trials})
+    data = result.page.data(result.trials)
     console().print(_best(data))
     console().print(f"\npage         {result.page.path}")
     for command in data.commands:
@@ -205,13 +206,6 @@ def _best(data: SearchData) -> Table:
         scores = [f"{trial.objectives[name]:.2f}" for name in data.objectives]
         table.add_row(str(trial.number), *map(str, values), *scores)
     return table
-
-
-def _add_schema(commands: Commands) -> None:
-    schema = commands.add_parser("schema", help="print the JSON Schema of configurations, for editors that check YAML")
-    kinds = "the kind of configuration: of `run` (experiment, the default) or of `vocab allocate` (allocation)"
-    schema.add_argument("kind", nargs="?", choices=tuple(KINDS), default="experiment", help=kinds)
-    schema.set_defaults(command=print_schema)
 
 
 def print_schema(arguments: argparse.Namespace) -> None:
