@@ -7,6 +7,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -180,8 +181,7 @@ def _publication(arguments: argparse.Namespace, model: str) -> Publication:
     with recording_server() as server:
         tags = Registry(server).version(arguments.model).tags
     card = directory / CARD
-    card_text = card.read_text(encoding="utf-8") if card.is_file() else ""
-    return Publication(known.name, known.licence, known.base_model, languages, tags, card_text)
+    return replace(known, tags=tags, card=card.read_text(encoding="utf-8") if card.is_file() else "")
 
 
 SHOWN = 3

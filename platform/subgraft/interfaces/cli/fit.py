@@ -33,7 +33,6 @@ from subgraft.orchestration.store.outputs import new_file, require_absent
 
 if TYPE_CHECKING:
     from subgraft.config.corpora import Languages
-    from subgraft.experiments.fit.session import FitSession
 
 DATASETS = "Or a data set: hf://datasets/OWNER/NAME[/CONFIGURATION][/SPLIT], or a folder of datasets' save_to_disk"
 WHAT = (
@@ -105,9 +104,9 @@ def run_fit(arguments: argparse.Namespace) -> None:
     directions = tuple(arguments.languages or ())
     common = selected(arguments, "out", "quick", "max_lost_lines", "text") | {"console": console()}
     own = selected(arguments, "chat", "other", "only_this_text", "characters", "hours")
-    if arguments.pairs or arguments.labels:
-        refuse_options_of_text(**own)
-        with ExitStack() as stack:
+    with ExitStack() as stack:
+        if arguments.pairs or arguments.labels:
+            refuse_options_of_text(**own)
             files: tuple[Path, ...]
             if arguments.pairs:
                 files, directions = _pair_files(arguments, directions, stack)
@@ -117,17 +116,13 @@ def run_fit(arguments: argparse.Namespace) -> None:
             session = fit_session(
                 arguments.model, files, labels=labels, languages=directions, columns=columns, **common
             )
-            _execute(session, arguments)
-    else:
-        own |= {"field": text_field(arguments)}
-        _execute(text_session(arguments.model, languages=directions, **common, **own), arguments)
-
-
-def _execute(session: FitSession, arguments: argparse.Namespace) -> None:
-    if arguments.plan:
-        session.plan()
-    else:
-        session.run()
+        else:
+            own |= {"field": text_field(arguments)}
+            session = text_session(arguments.model, languages=directions, **common, **own)
+        if arguments.plan:
+            session.plan()
+        else:
+            session.run()
 
 
 def _pair_files(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -107,10 +106,10 @@ def _uses() -> Mapping[str, list[str]]:
         with recording_server() as server:
             return recent_uses(server)
     except UserError:  # nothing was recorded here
-        return defaultdict(list)
+        return {}
     except OperationalError as error:
         say(f"subgraft: the runs that used them are not known: {error.where}: {error.what}", to=sys.stderr)
-        return defaultdict(list)
+        return {}
 
 
 def _show(stored: Sequence[StoredArtifact], uses: Mapping[str, list[str]]) -> None:
@@ -118,22 +117,14 @@ def _show(stored: Sequence[StoredArtifact], uses: Mapping[str, list[str]]) -> No
     from subgraft.orchestration.tracking.payloads import SHORT_LENGTH
 
     table = Table(box=None, pad_edge=False)
-    for heading, justify in (("stage", "left"), ("name", "left"), ("artifact", "left"), ("size", "right")):
-        table.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
-    table.add_column("age", justify="right")
-    table.add_column("used by", overflow="fold")
+    for heading in ("stage", "name", "artifact", "size", "age", "used by"):
+        table.add_column(heading, justify="right" if heading in ("size", "age") else "left", overflow="fold")
     now = datetime.now(UTC)
     for artifact in stored:
-        runs = list(dict.fromkeys(uses.get(artifact.fingerprint[:SHORT_LENGTH], ())))
+        short, age = artifact.fingerprint[:SHORT_LENGTH], _age(now - artifact.finished)
+        runs = list(dict.fromkeys(uses.get(short, ())))
         used_by = runs[0] + (f" and {len(runs) - 1} more" if len(runs) > 1 else "") if runs else ""
-        table.add_row(
-            artifact.stage,
-            artifact.name,
-            artifact.fingerprint[:SHORT_LENGTH],
-            _size(artifact.size),
-            _age(now - artifact.finished),
-            used_by,
-        )
+        table.add_row(artifact.stage, artifact.name, short, _size(artifact.size), age, used_by)
     if stored:
         console().print(table)
 
