@@ -136,28 +136,30 @@ def to_metric_name(text: str) -> str:
     return _INVALID_CHARACTERS.sub("_", text)
 
 
-def table(rows: dict[str, dict[str, float]], first: str) -> str:
-    """Figures by row and name as a table in Markdown, which MLflow shows as the description of a run."""
-    names = list(dict.fromkeys(name for figures in rows.values() for name in figures))
-    lines = [f"| {first} | {' | '.join(names)} |", f"|---|{'---:|' * len(names)}"]
-    for row, figures in rows.items():
+def table(systems: dict[str, dict[str, float]]) -> str:
+    """Figures by system and name as a table in Markdown, which MLflow shows as the description of a run."""
+    names = list(dict.fromkeys(name for figures in systems.values() for name in figures))
+    lines = [f"| system | {' | '.join(names)} |", f"|---|{'---:|' * len(names)}"]
+    for system, figures in systems.items():
         cells = (f"{figures[name]:.2f}" if name in figures else "" for name in names)
-        lines.append(f"| {row} | {' | '.join(cells)} |")
+        lines.append(f"| {system} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 # The corpora of a run as MLflow's datasets: name, size and digest, without the text. By the digest MLflow finds the
 # runs that read the same text.
 CORPUS = "corpus"
+CONTEXTS = {"train": "training", "dev": "validation", "test": "test"}
 DIGEST_LENGTH = 32  # MLflow takes 36 characters at most
 
 
-def describe_datasets(record: Record, directory: Path, contexts: Mapping[str, str]) -> list[Mapping[str, str]]:
-    """The splits of a corpus as MLflow datasets; `contexts` has the context of each split (`training`, ...)."""
+def describe_datasets(record: Record, directory: Path) -> list[Mapping[str, str]]:
+    """The splits of a corpus as MLflow datasets."""
     sizes = record.summary.get("sizes")
-    splits = [split for split in contexts if isinstance(sizes, Mapping) and sizes.get(split)]
     datasets = list[Mapping[str, str]]()
-    for split in splits:
+    for split, context in CONTEXTS.items():
+        if not (isinstance(sizes, Mapping) and sizes.get(split)):
+            continue
         files = [entry for entry in record.files if entry.path.startswith(f"{split}.")]
         columns = [{"type": "string", "name": entry.path.split(".", 1)[1], "required": True} for entry in files]
         datasets.append(
@@ -166,8 +168,8 @@ def describe_datasets(record: Record, directory: Path, contexts: Mapping[str, st
                 "digest": sha256_of([[entry.path, entry.sha256] for entry in files])[:DIGEST_LENGTH],
                 "source": json.dumps({"uri": str(directory)}),
                 "schema": json.dumps({"mlflow_colspec": columns}),
-                "profile": json.dumps({"num_rows": record.summary["sizes"][split]}),
-                "context": contexts[split],
+                "profile": json.dumps({"num_rows": sizes[split]}),
+                "context": context,
             }
         )
     return datasets

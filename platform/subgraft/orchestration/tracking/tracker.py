@@ -30,13 +30,11 @@ from subgraft.orchestration.tracking.payloads import (
     milliseconds_now,
     to_metric_name,
 )
-from subgraft.orchestration.tracking.server import tracking_uri
 
 PARENT = "invocation"
 # Tags that identify the step of a run.
 IDENTITY = ("stage", FINGERPRINT, "git_commit")
 MEANS_NOTE = "Test scores, each the mean over the seeds. The report tests their significance."
-DATASET_CONTEXTS = {"train": "training", "dev": "validation", "test": "test"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +102,6 @@ class Tracker(Observer):
         systems: Iterable[SystemRun] = (),
         report: Step | None = None,
     ) -> None:
-        self.uri = tracking_uri(store.home, uri)
         self.name = name or time.strftime(f"{experiment}-%Y%m%d-%H%M%S")
         self._store = store
         self._say = say
@@ -311,11 +308,7 @@ class Tracker(Observer):
         """Add to a system's run whether all of it was cached, its datasets, and the model that it trained."""
         self._note(outbox.SetTags(run.key, {"cached": str(run.cached >= system.parts.keys()).lower()}))
         records = [(record, self._store.path(step)) for step in system.corpora if (record := self._store.find(step))]
-        datasets = [
-            dataset
-            for record, path in records
-            for dataset in payloads.describe_datasets(record, path, DATASET_CONTEXTS)
-        ]
+        datasets = [dataset for record, path in records for dataset in payloads.describe_datasets(record, path)]
         if datasets:
             self._note(outbox.LogDatasets(run.key, datasets))
         if TRAINED not in run.done:
@@ -347,7 +340,7 @@ class Tracker(Observer):
         numbers = {f"{score}/{name}": value for name, scores in means.items() for score, value in scores.items()}
         if numbers:
             self._note(outbox.LogMetrics(PARENT, _points(numbers)))
-            note = f"{MEANS_NOTE}\n\n{payloads.table(means, 'system')}"
+            note = f"{MEANS_NOTE}\n\n{payloads.table(means)}"
             self._note(outbox.SetTags(PARENT, {"mlflow.note.content": note}))
 
 
