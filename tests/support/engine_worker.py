@@ -140,7 +140,7 @@ def main(task: str, kind: str, out: Path, stop: int, background: bool) -> None:
     hooks = Hooks(metrics=metrics)
     if task.endswith("selected"):
         settings = settings.model_copy(update={"evaluate_at": (SELECTED, SELECTED + 1)})
-        hooks = Hooks(lambda: {"score": -abs(trainer._progress.step - SELECTED)}, Selection("score"), metrics=metrics)
+        hooks = Hooks(lambda: {"score": -abs(trainer._state.step - SELECTED)}, Selection("score"), metrics=metrics)
     trainer = Trainer(
         module,
         weights,
@@ -160,7 +160,7 @@ def main(task: str, kind: str, out: Path, stop: int, background: bool) -> None:
     moves = list[tuple[str, list[str]]]()
 
     def step_or_die(learning_rate: float) -> None:
-        if trainer._progress.step == stop:
+        if trainer._state.step == stop:
             if losses:  # rank 0's
                 (out / f"losses-{stop}.json").write_text(json.dumps(losses))
             os._exit(0)

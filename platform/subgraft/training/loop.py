@@ -23,7 +23,7 @@ from subgraft.training.checkpoint_writer import CheckpointWriter
 from subgraft.training.engine import Batch, Engine, add_up, read_values, sum_over_workers
 from subgraft.training.memory_probe import most_demanding
 from subgraft.training.optimizers import SCHEDULES, ScheduleLength, learning_rate
-from subgraft.training.progress import BatchCallback, CurvePoint, Outcome, Progress, Selection
+from subgraft.training.progress import BatchCallback, CurvePoint, Outcome, Selection, TrainingState
 from subgraft.training.schedule import (
     Data,
     JointPlan,
@@ -124,7 +124,7 @@ class Trainer:
         self._rate = 0.0
         self._next_built: list[tuple[Batch, bool]] | None = None
         self._best: dict[str, Tensor] = {}
-        self._progress = Progress()
+        self._state = TrainingState()
 
     def largest_batch(self) -> Batch:
         """This worker's share of the micro-batch that needs most memory in the first epoch."""
@@ -149,48 +149,48 @@ class Trainer:
     def run(self) -> Outcome:
         """Train to the end, from the last valid checkpoint if there is one; leaves the best weights in the module."""
         self._restore(self._checkpoints.latest())
-        progress = self._progress
-        if progress.step == 0 and not progress.curve:
+        state = self._state
+        if state.step == 0 and not state.curve:
             self._evaluate(0.0)
-        if self._stops() and not progress.finished:  # the checkpoint was written without this `stop_after`
-            per_epoch = len(self._plan.epoch(progress.epoch, progress.step - progress.position))
-            if not progress.curve or progress.curve[-1].step < progress.step:
-                self._evaluate(progress.epoch + progress.position / per_epoch)
-            progress.finished = True
+        if self._stops() and not state.finished:  # the checkpoint was written without this `stop_after`
+            per_epoch = len(self._plan.epoch(state.epoch, state.step - state.position))
+            if not state.curve or state.curve[-1].step < state.step:
+                self._evaluate(state.epoch + state.position / per_epoch)
+            state.finished = True
         with self._writer:
-            while not progress.finished:
-                self._run_epoch(self._plan.epoch(progress.epoch, progress.step - progress.position))
+            while not state.finished:
+                self._run_epoch(self._plan.epoch(state.epoch, state.step - state.position))
             self._use_best()
             self._writer.finish()
-        return Outcome(tuple(progress.curve), progress.step, progress.best_step, progress.seconds)
+        return Outcome(tuple(state.curve), state.step, state.best_step, state.seconds)
 
     def _run_epoch(self, batches: Sequence[np.ndarray]) -> None:
-        progress, per_epoch = self._progress, len(batches)
-        while progress.position < per_epoch and not progress.finished:
+        state, per_epoch = self._state, len(batches)
+        while state.position < per_epoch and not state.finished:
             started = time.monotonic()
-            means = self._update(batches, progress.position, progress.epoch)
-            progress.seconds += time.monotonic() - started
-            progress.position += 1
-            progress.step += 1
+            means = self._update(batches, state.position, state.epoch)
+            state.seconds += time.monotonic() - started
+            state.position += 1
+            state.step += 1
             self._report(means, per_epoch)
-            settings, ends_epoch = self._settings, progress.position == per_epoch
-            by_steps = settings.max_steps is not None and progress.step >= settings.max_steps
-            by_epochs = settings.epochs is not None and ends_epoch and progress.epoch + 1 == settings.epochs
+            settings, ends_epoch = self._settings, state.position == per_epoch
+            by_steps = settings.max_steps is not None and state.step >= settings.max_steps
+            by_epochs = settings.epochs is not None and ends_epoch and state.epoch + 1 == settings.epochs
             last = self._stops() or by_steps or by_epochs
-            due = is_evaluated(settings, progress.step, progress.position, per_epoch)
+            due = is_evaluated(settings, state.step, state.position, per_epoch)
             if due or last:
-                self._evaluate(progress.epoch + progress.position / per_epoch)
-            progress.finished = progress.finished or last
-            self._save(force=progress.finished or due)
-        progress.epoch, progress.position = progress.epoch + 1, 0
+                self._evaluate(state.epoch + state.position / per_epoch)
+            state.finished = state.finished or last
+            self._save(force=state.finished or due)
+        state.epoch, state.position = state.epoch + 1, 0
 
     def _update(self, epoch_batches: Sequence[np.ndarray], position: int, epoch: int) -> dict[str, float]:
         """One optimizer step on one global batch of an epoch; returns the mean of each loss over its items."""
         settings, engine, indices = self._settings, self._engine, epoch_batches[position]
-        self._hooks.before_update(self._progress.step)
-        self._begin_step(self._progress.step)
+        self._hooks.before_update(self._state.step)
+        self._begin_step(self._state.step)
         self._look_ahead()
-        torch.manual_seed(dropout_seed(self._seed, self._progress.step, engine.rank))
+        torch.manual_seed(dropout_seed(self._seed, self._state.step, engine.rank))
         built, self._next_built = self._next_built or self._build(indices, epoch), None
         batches, has_share = [batch for batch, _ in built], [is_share for _, is_share in built]
         names = list(self._weights)
@@ -198,7 +198,7 @@ class Trainer:
         counts = sum_over_workers(add_up(local_counts), names, engine)
         scale = {name: weight / max(counts.get(name, 0), 1) for name, weight in self._weights.items()}
         if self._callback is not None:
-            batches = list(self._callback.prepare(batches, self._progress.step, engine))
+            batches = list(self._callback.prepare(batches, self._state.step, engine))
         local_sums = self._accumulate(batches, has_share, scale)
         self._rate = learning_rate(settings, self._schedule_step(indices), self._schedule_length)
         engine.step(self._rate)
@@ -248,18 +248,18 @@ class Trainer:
     def _schedule_step(self, indices: np.ndarray) -> int:
         """The step, from 1, at which the schedule is evaluated: that of the training, or of the batch's source."""
         if not self._schedule_by_source or not isinstance(self._plan, MixedPlan | StagedPlan):
-            return self._progress.step + 1
-        source, updates = str(self._plan.source_of(indices)), self._progress.updates
+            return self._state.step + 1
+        source, updates = str(self._plan.source_of(indices)), self._state.updates
         updates[source] = updates.get(source, 0) + 1
         return updates[source]
 
     def _look_ahead(self) -> None:
         """Show the upcoming batches to the callback, every `callback.every` steps."""
-        callback, progress = self._callback, self._progress
-        if callback is None or callback.every is None or progress.step % callback.every:
+        callback, state = self._callback, self._state
+        if callback is None or callback.every is None or state.step % callback.every:
             return
-        position = (progress.epoch, progress.position)
-        upcoming = upcoming_batches(self._plan, self._settings, position, progress.step, callback.every)
+        position = (state.epoch, state.position)
+        upcoming = upcoming_batches(self._plan, self._settings, position, state.step, callback.every)
         callback.look_ahead(self._local_batches(upcoming), self._engine)
 
     def _local_batches(self, batches: Iterator[tuple[np.ndarray, int]]) -> Iterator[Batch]:
@@ -285,12 +285,12 @@ class Trainer:
 
     def _stops(self) -> bool:
         """Whether the training has reached `stop_after`."""
-        return self._settings.stop_after is not None and self._progress.step >= self._settings.stop_after
+        return self._settings.stop_after is not None and self._state.step >= self._settings.stop_after
 
     def _report(self, means: Mapping[str, float], per_epoch: int) -> None:
         if self._engine.rank:
             return
-        step, settings = self._progress.step, self._settings
+        step, settings = self._state.step, self._settings
         by_epochs = settings.epochs * per_epoch if settings.epochs else None
         total = min(each for each in (by_epochs, settings.max_steps, settings.stop_after) if each is not None)
         now = "  ".join(f"{name} {value:.3f}" for name, value in means.items())
@@ -306,23 +306,23 @@ class Trainer:
         """Score the current module. Every worker does this, so that all workers make the same decision."""
         if self._hooks.evaluate is None:
             return
-        progress = self._progress
+        state = self._state
         with self._engine.gathered_parameters():
             self._module.eval()
             values = self._hooks.evaluate()
-        progress.curve.append(CurvePoint(progress.step, epoch, progress.seconds, values))
+        state.curve.append(CurvePoint(state.step, epoch, state.seconds, values))
         if self._engine.rank == 0:
-            self._hooks.metrics(progress.step, {f"dev_{name}": value for name, value in values.items()})
+            self._hooks.metrics(state.step, {f"dev_{name}": value for name, value in values.items()})
         if self._hooks.select is None:
             return
         score, patience = self._hooks.select.signed_score(values), self._settings.patience
-        if progress.best_score is None or score > progress.best_score:
-            progress.best_score, progress.best_step, progress.stale = score, progress.step, 0
+        if state.best_score is None or score > state.best_score:
+            state.best_score, state.best_step, state.stale = score, state.step, 0
             parameters = self._engine.state()
             self._best = {k: t.clone() for k, t in parameters.items() if k.startswith("parameter.")}
         else:
-            progress.stale += 1
-            progress.finished = patience is not None and progress.stale >= patience
+            state.stale += 1
+            state.finished = patience is not None and state.stale >= patience
 
     def _save(self, force: bool) -> None:
         if not self._writer.due(force):
@@ -331,13 +331,13 @@ class Trainer:
         tensors, best = self._engine.state(), _with_prefix(_BEST, self._best)
         parts = self._parts((*tensors, *best))
         tensors |= _with_prefix(_CALLBACK, prepared)
-        self._writer.write(self._progress.step, tensors, best, parts, asdict(self._progress))
+        self._writer.write(self._state.step, tensors, best, parts, asdict(self._state))
 
     def _use_best(self) -> None:
         if self._best:
-            self._engine.load_state(GatheredTensors(self._best, self._engine), self._progress.best_step)
+            self._engine.load_state(GatheredTensors(self._best, self._engine), self._state.best_step)
         else:
-            self._progress.best_step = self._progress.step
+            self._state.best_step = self._state.step
 
     def _parts(self, names: Iterable[str]) -> dict[str, TensorSlice]:
         """This worker's slices of the tensors that are divided among the workers."""
@@ -354,7 +354,7 @@ class Trainer:
         if self._callback is not None:
             self._callback.load_state(dict(PrefixedTensors(tensors, _CALLBACK)))
         self._engine.load_state(tensors, checkpoint.step)
-        self._progress = Progress.from_state(checkpoint.state | {"step": checkpoint.step})
+        self._state = TrainingState.from_state(checkpoint.state | {"step": checkpoint.step})
 
 
 def _with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

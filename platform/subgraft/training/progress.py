@@ -1,4 +1,4 @@
-"""The progress of a training, the selection of its best weights, its result, and the hook that prepares batches."""
+"""The state of a training, the selection of its best weights, its result, and the hook that prepares batches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CurvePoint:
 
 
 @dataclass
-class Progress:
+class TrainingState:
     """The state of a training without its tensors, which checkpoints store as JSON.
 
     updates: the number of updates on each source of batches, by its index, if the schedule depends on it.
@@ -46,7 +46,7 @@ class Progress:
     curve: list[CurvePoint] = field(default_factory=list)
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Progress:
+    def from_state(cls, state: Mapping[str, Any]) -> TrainingState:
         return cls(**{**state, "curve": [CurvePoint(**point) for point in state["curve"]]})
 
 

@@ -209,7 +209,7 @@ def table(trainings: list[Estimate], runtime: Runtime) -> Table:
     table.add_column("training", overflow="fold")
     for heading in ("parameters", "trained", "GiB", "updates", "device-hours", "cost"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("pace", overflow="fold")
+    table.add_column("update time", overflow="fold")
     groups: dict[tuple[str, ...], list[Estimate]] = {}
     for estimate in trainings:
         groups.setdefault((estimate.step.stage.stage_name, *_cells(estimate, runtime)), []).append(estimate)
