@@ -17,6 +17,9 @@ $(VENV)/.complete: pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/subgraft run configs/quickstart.yaml
 
+# Every process of the tests would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Tests that start Ray have the machine to themselves; the others run side by side, a module in one process.
 PARALLEL := -n $(PROCESSES) --dist loadfile
 WITH_RAY = $(shell grep --recursive --files-with-matches --include='test_*.py' pytest.mark.ray tests)  # half a minute less to collect
