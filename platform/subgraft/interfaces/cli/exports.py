@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import re
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -128,12 +126,14 @@ def push_model(arguments: argparse.Namespace) -> None:
         hint = "A dry run writes the folder to --out; without --dry-run it is sent, and no copy remains here."
         raise UserError("--dry-run and --out need each other", where="push", hint=hint)
     require_name(arguments.name)
-    token = None if arguments.dry_run else require_token()
-    with _place(arguments.out) as folder:
+    if not arguments.dry_run:
+        token = require_token()
+        with tempfile.TemporaryDirectory(prefix="subgraft-push-") as place:
+            _write(arguments, Path(place))
+            say(f"sent: {upload(Path(place), arguments.name, token, private=arguments.private)}")
+        return
+    with new_directory(arguments.out) as folder:
         _write(arguments, folder)
-        if token is not None:
-            say(f"sent: {upload(folder, arguments.name, token, private=arguments.private)}")
-            return
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
         files = {path.relative_to(folder).as_posix(): path.stat().st_size for path in paths}
     kind = "private" if arguments.private else "public, unless it is there and is private"
@@ -141,17 +141,6 @@ def push_model(arguments: argparse.Namespace) -> None:
     say(f"{arguments.name} ({kind}), {len(files)} files, {sum(files.values()):,} bytes:")
     for name, size in files.items():
         say(f"  {name}  {size:,}")
-
-
-@contextmanager
-def _place(out: Path | None) -> Iterator[Path]:
-    """The requested new folder, or a temporary one."""
-    if out is not None:
-        with new_directory(out) as place:
-            yield place
-        return
-    with tempfile.TemporaryDirectory(prefix="subgraft-push-") as folder:
-        yield Path(folder)
 
 
 def _write(arguments: argparse.Namespace, folder: Path) -> None:

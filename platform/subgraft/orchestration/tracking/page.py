@@ -106,7 +106,8 @@ def start_page(server: Server) -> str:
     """MLflow's own first page with our script in it, which opens the newest experiment (see `START`)."""
     page = resources.files("mlflow.server").joinpath("js", "build", "index.html").read_text(encoding="utf-8")
     with server.answering(), server.exclusive():
-        tables = {id: table for id in server.newest_experiments(MOST_EXPERIMENTS) if (table := _table(server, id))}
+        newest = server.client.search_experiments(order_by=["last_update_time DESC"], max_results=MOST_EXPERIMENTS)
+        tables = {each.experiment_id: table for each in newest if (table := _table(server, each.experiment_id))}
     address = next(iter(addresses(server).values()))
     shown = {"home": str(server.home), "address": address, "tables": tables, "charts": CHARTS}
     return page.replace("<head>", f"<head>{START % json.dumps(shown).replace('<', chr(92) + 'u003c')}", 1)
@@ -127,9 +128,9 @@ def addresses(server: Server) -> dict[str, str]:
         table = _table(server, run.experiment)
         if table:
             order = f"{table['orderByKey']} {'ASC' if table['orderByAsc'] else 'DESC'}"
-            best = server.first(run.experiment, table["searchFilter"], order)
-            shown["best"] = f"{runs}/{best}?{TRAINING}"
-        if server.has_artifact(run.id, REPORT):
+            first = server.client.search_runs([run.experiment], table["searchFilter"], order_by=[order], max_results=1)
+            shown["best"] = f"{runs}/{first[0].info.run_id}?{TRAINING}"
+        if any(file.path == REPORT for file in server.client.list_artifacts(run.id, REPORT.rpartition("/")[0])):
             shown["report"] = f"{runs}/{run.id}/artifacts/{REPORT}?{TRAINING}"
     if run.status == "RUNNING":
         shown = {"curves": shown.pop("curves"), **shown}
@@ -143,7 +144,7 @@ def _table(server: Server, experiment: str) -> dict[str, Any]:
     collapsed below their invocation.
     """
     for rows in ROWS:
-        runs = server.newest_of(experiment, rows)
+        runs = server.newest(rows, [experiment])
         scores = [f"{TEST}/{name}" for name in score_names(runs, TEST)]
         present = {name for run in runs for name in run.metrics}
         columns = [*scores, *(name for name in OTHER_FIGURES if name in present)][:MOST_COLUMNS]

@@ -122,11 +122,11 @@ class Server:
 
     def find(self, run: str) -> TrackedRun:
         """A parent run by id, or the newest by name, in all experiments. Raises UserError with the existing runs."""
-        same_name, recent = self._newest(f"attributes.run_name = '{_strip_quotes(run)}'"), self._newest()
+        same_name, recent = self.newest(f"attributes.run_name = '{_strip_quotes(run)}'"), self.newest()
         for candidate in (*same_name, *recent):
-            if PARENT not in candidate.data.tags and run in (candidate.info.run_id, candidate.info.run_name):
-                return _to_tracked_run(candidate)
-        names = (candidate.info.run_name for candidate in recent if PARENT not in candidate.data.tags)
+            if PARENT not in candidate.tags and run in (candidate.id, candidate.name):
+                return candidate
+        names = (candidate.name for candidate in recent if PARENT not in candidate.tags)
         existing = ", ".join(dict.fromkeys(names)) or "none"
         raise UserError(f"there is no run '{run}'", where=self.uri, hint=f"runs: {existing}")
 
@@ -138,31 +138,13 @@ class Server:
 
     def recent(self, count: int) -> list[TrackedRun]:
         """The newest parent runs of all experiments, newest first."""
-        return [_to_tracked_run(run) for run in self._newest() if PARENT not in run.data.tags][:count]
+        return [run for run in self.newest() if PARENT not in run.tags][:count]
 
-    def newest_of(self, experiment: str, condition: str) -> list[TrackedRun]:
-        """The newest runs of an experiment that meet a condition, newest first."""
-        return [_to_tracked_run(run) for run in self._newest(condition, [experiment])]
-
-    def first(self, experiment: str, condition: str, order: str) -> str:
-        """The id of the run of an experiment that meets a condition and is first in an order; "" if there is none."""
-        runs = self.client.search_runs([experiment], condition, order_by=[order], max_results=1)
-        return runs[0].info.run_id if runs else ""
-
-    def newest_experiments(self, count: int) -> list[str]:
-        """The ids of the experiments that changed last, newest first."""
-        experiments = self.client.search_experiments(order_by=["last_update_time DESC"], max_results=count)
-        return [experiment.experiment_id for experiment in experiments]
-
-    def has_artifact(self, run: str, path: str) -> bool:
-        """Whether a run has this file."""
-        folder = path.rpartition("/")[0]
-        return any(file.path == path for file in self.client.list_artifacts(run, folder))
-
-    def _newest(self, condition: str = "", experiments: list[str] | None = None) -> Sequence[Run]:
+    def newest(self, condition: str = "", experiments: list[str] | None = None) -> list[TrackedRun]:
         """The newest runs that meet a condition, of these experiments or of all, the newest first."""
         searched = experiments or [experiment.experiment_id for experiment in self.client.search_experiments()]
-        return self.client.search_runs(searched, condition, order_by=["attributes.start_time DESC"])
+        newest = self.client.search_runs(searched, condition, order_by=["attributes.start_time DESC"])
+        return [_to_tracked_run(run) for run in newest]
 
     def fetch(self, source: str, target: Path) -> Path:
         """The directory of artifacts at a URI: itself if it is on this machine, else a copy at `target`."""
