@@ -52,7 +52,7 @@ class CorpusNeeds:
     documented: str | None = None
 
     def check(self, source: ResolvedSource, name: str) -> None:
-        """Raises UserError for a corpus, `corpora.NAME`, that lacks one of them; its files, if any, are read once."""
+        """Raises UserError for a corpus, `corpora.NAME`, that lacks one, or whose local files cannot be used."""
         where = f"corpora.{name}"
         if isinstance(self.task, LabelledSettings | LabelledPairsSettings):
             _require_labels(source, self.task, where)

@@ -53,7 +53,7 @@ async def body_of(request: Request) -> bytes:
     return body
 
 
-def object_in(body: bytes) -> dict[str, Any]:
+def json_object(body: bytes) -> dict[str, Any]:
     """The JSON object of a body. Raises RefusedError for anything else."""
     try:
         request = json.loads(body)

@@ -109,15 +109,10 @@ class InputSteps:
         """
         experiment = self.experiment
         trained = {each.name for system in experiment.systems for each in experiment.trained_on(system)}
-        corpora = {}
-        for each in experiment.directions:
+        corpora = {each.name: self.downstream_corpus for each in experiment.directions[:1]}
+        for each in experiment.directions[1:]:
             splits: tuple[Split, ...] = ("train", "dev", "test") if each.train or each.name in trained else ("test",)
-            first = each is experiment.directions[0]
-            corpora[each.name] = (
-                self.downstream_corpus
-                if first
-                else self._corpus(each.corpus, each.languages, CorpusNeeds(splits, pairs=True))
-            )
+            corpora[each.name] = self._corpus(each.corpus, each.languages, CorpusNeeds(splits, pairs=True))
         return corpora
 
     @property

@@ -9,9 +9,8 @@ points to this machine.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -30,6 +29,7 @@ from subgraft.base.security.http_requests import (
     MAX_TEXTS,
     RefusedError,
     check_characters,
+    json_object,
     json_route,
     page_policy,
 )
@@ -153,13 +153,11 @@ def _page() -> tuple[str, str]:
 
 def _request(body: bytes) -> dict[str, Any]:
     """The fields of {"texts": …, …}. Raises RefusedError for anything else."""
-    try:
-        request = json.loads(body)
-    except (ValueError, RecursionError):
-        request = None
-    if not isinstance(request, dict) or "texts" not in request:
-        raise RefusedError(400, 'send JSON: {"texts": ["…"]}')
-    return request
+    with suppress(RefusedError):
+        request = json_object(body)
+        if "texts" in request:
+            return request
+    raise RefusedError(400, 'send JSON: {"texts": ["…"]}')
 
 
 def _texts(texts: Any) -> list[str]:

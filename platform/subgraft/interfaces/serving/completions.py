@@ -27,7 +27,7 @@ from subgraft.base.security.http_requests import (
     RefusedError,
     body_of,
     check_token,
-    object_in,
+    json_object,
 )
 from subgraft.interfaces.serving.batching import Batcher
 from subgraft.modeling.inference.complete import Completer, Completion, Sampling
@@ -273,7 +273,7 @@ def _complete(model: Completer, completions: Sequence[Completion]) -> list[None]
 
 
 def _read(body: bytes, kind: type[_PromptRequest | _ChatRequest]) -> _PromptRequest | _ChatRequest:
-    fields = {name: value for name, value in object_in(body).items() if name not in _IGNORED and value is not None}
+    fields = {name: value for name, value in json_object(body).items() if name not in _IGNORED and value is not None}
     for name in [name for name in fields if name in _NEUTRAL]:
         if fields.pop(name) not in _NEUTRAL[name]:
             raise RefusedError(400, f"{name}: not supported; leave it out")

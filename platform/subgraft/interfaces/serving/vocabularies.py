@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from starlette.routing import Route
 
 from subgraft.base.errors import UserError
-from subgraft.base.security.http_requests import RefusedError, check_characters, json_route, object_in
+from subgraft.base.security.http_requests import RefusedError, check_characters, json_object, json_route
 from subgraft.config.settings_base import SideName
 from subgraft.experiments.origin import Origin
 from subgraft.interfaces.serving.batching import Batcher
@@ -80,7 +80,7 @@ class Vocabularies:
         return {side: vocabulary.describe() for side, vocabulary in self._models[model].items()}
 
     async def _answer(self, work: Callable[[Any], dict[str, Any]], body: bytes) -> dict[str, Any]:
-        (answer,) = (await self._queue.ask([partial(work, object_in(body))], self._patience)).outputs
+        (answer,) = (await self._queue.ask([partial(work, json_object(body))], self._patience)).outputs
         if isinstance(answer, RefusedError):
             raise answer
         result: dict[str, Any] = answer

@@ -82,8 +82,8 @@ def run(stage: PretrainStage, inputs: Inputs, out: Path, context: Context) -> Su
     if truncated:
         context.warn(f"{truncated:,} sentences are longer than pretrain.max_length or block_tokens, and were cut")
     parameters = bundle.model.num_parameters()
-    lengths = {"cut_sentences": truncated} if truncated else {}
-    return {**write_curve(outcome, out), **engine, **lengths, "parameters": parameters, "artifacts": [CURVE, *heads]}
+    counts = {"cut_sentences": truncated} if truncated else {}
+    return {**write_curve(outcome, out), **engine, **counts, "parameters": parameters, "artifacts": [CURVE, *heads]}
 
 
 def _save_step(bundle: Bundle, folder: Path, step: int) -> None:
