@@ -20,7 +20,7 @@ from subgraft.config.corpora import Languages
 from subgraft.data.sources.conversations import conversations_in
 from subgraft.data.text.dataset_files import dataset_files, dataset_rows, is_dataset
 from subgraft.data.text.text_files import TextFiles
-from subgraft.interfaces.api.fit import labelled_file, pair_files
+from subgraft.interfaces.api.inputs import labelled_file, pair_files
 from subgraft.interfaces.cli import main
 from toys import german
 

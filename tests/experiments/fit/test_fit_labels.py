@@ -20,7 +20,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.experiments.fit.labelled_split import split_labelled
-from subgraft.interfaces.api.fit import labelled_file
+from subgraft.interfaces.api.inputs import labelled_file
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
 from subgraft.training.understanding.predictor import Predictor

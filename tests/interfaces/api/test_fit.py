@@ -14,7 +14,7 @@ import subgraft
 from finished import separate_bundle
 from subgraft.base.errors import ArgumentError
 from subgraft.config.corpora import Languages
-from subgraft.interfaces.api.fit import as_files, pair_columns, pair_files
+from subgraft.interfaces.api.inputs import as_files, pair_columns, pair_files
 from subgraft.interfaces.cli import main
 from toys import english, german
 

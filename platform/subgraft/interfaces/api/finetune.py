@@ -15,7 +15,7 @@ from subgraft.base.errors import ArgumentError
 from subgraft.interfaces.api.arguments import LanguagePair, pair_of, path_of, require_whole, text_files_of
 from subgraft.interfaces.api.experiments import experiment_of, store_step
 from subgraft.interfaces.api.exports import on_disk
-from subgraft.interfaces.api.fit import Pairs, TextSource, pair_columns, pair_files, text_paths
+from subgraft.interfaces.api.inputs import Pairs, TextSource, pair_columns, pair_files, text_paths
 from subgraft.interfaces.api.progress import CallbackObserver, ProgressCallback
 from subgraft.interfaces.api.shown import as_html, as_text
 from subgraft.orchestration.store.outputs import require_empty_directory

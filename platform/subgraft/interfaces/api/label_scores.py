@@ -22,7 +22,7 @@ from subgraft.data.text.dataset_files import TEST
 from subgraft.evaluation.metrics.labelled import label_metric, label_score
 from subgraft.evaluation.metrics.significance import estimate
 from subgraft.interfaces.api.arguments import LanguagePair, pair_of, path_of
-from subgraft.interfaces.api.fit import labelled_file
+from subgraft.interfaces.api.inputs import labelled_file
 from subgraft.interfaces.api.outputs import Model
 from subgraft.interfaces.api.predict import PredictionModel, prediction_model
 

@@ -99,7 +99,8 @@ def add_to(commands: Commands) -> None:
 
 
 def run_fit(arguments: argparse.Namespace) -> None:
-    from subgraft.interfaces.api.fit import fit_session, labelled_file, refuse_options_of_text, text_session
+    from subgraft.interfaces.api.fit import fit_session, refuse_options_of_text, text_session
+    from subgraft.interfaces.api.inputs import labelled_file
 
     directions = tuple(arguments.languages or ())
     common = selected(arguments, "out", "quick", "max_lost_lines", "text") | {"console": console()}
@@ -129,7 +130,7 @@ def _pair_files(
     arguments: argparse.Namespace, directions: tuple[Languages, ...], stack: ExitStack
 ) -> tuple[tuple[Path, ...], tuple[Languages, ...]]:
     """Two files for each group of pairs, and the directions; files made of one file are temporary."""
-    from subgraft.interfaces.api.fit import pair_columns, pair_files
+    from subgraft.interfaces.api.inputs import pair_columns, pair_files
 
     columns, groups = pair_columns(dict(arguments.field)), arguments.pairs
     files: tuple[Path, ...] = ()
