@@ -201,7 +201,7 @@ def require_model(model: Path | str, *, body: bool = False) -> Path:
     """The directory of a model or of a LoRA adapter, checked without loading it.
 
     body: whether a model without a head that predicts tokens is accepted. Raises UserError if there is no model, its
-    family is not supported, or its weights are not safetensors or cut off.
+    family is not supported, or its weights are not safetensors or truncated.
     """
     directory = resolve_model(model, body=body)
     family_at(directory, str(model), body=body)

@@ -164,7 +164,7 @@ class MixedPlan(_SeveralPlans):
 class StagedPlan(_SeveralPlans):
     """Batches of stages, each with its own examples, which are numbered stage after stage.
 
-    Every stage starts a new epoch; the last epoch of the stage before it is cut short.
+    Every stage starts a new epoch; the last epoch of the stage before it ends early.
 
     start_steps: the number of updates before each stage, ascending from 0.
     """
@@ -172,7 +172,7 @@ class StagedPlan(_SeveralPlans):
     start_steps: Sequence[int]
 
     def epoch(self, epoch: int, first_step: int = 0) -> list[np.ndarray]:
-        """The batches of an epoch, cut off where its stage ends."""
+        """The batches of an epoch, up to the end of its stage."""
         stage = int(np.searchsorted(self.start_steps, first_step, side="right")) - 1
         end = None if stage + 1 == len(self.start_steps) else self.start_steps[stage + 1] - first_step
         return [batch + self._first_examples[stage] for batch in self.plans[stage].epoch(epoch, first_step)[:end]]
@@ -341,7 +341,7 @@ def batch_plan(
     changes = [(0, settings.batch_size), *((each.step, each.batch_size) for each in settings.batch_size_schedule)]
     sizes = [(step, max(1, round(share * size))) for step, size in changes]
     costs = lengths if files is None else files.costs(lengths)
-    # Sequences are cut at max_length tokens.
+    # Sequences are truncated to max_length tokens.
     max_cost = settings.max_length * most_rows if settings.batch_unit == "tokens" else None
     return RampedPlan(costs, sizes, max_cost, seed, files, draws)
 

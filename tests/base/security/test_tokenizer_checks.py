@@ -95,7 +95,7 @@ def test_a_panic_is_one_message_whenever_it_comes(tmp_path: Path, others: dict[s
 
 def test_what_a_vocabulary_cannot_cut_is_one_message(tmp_path: Path) -> None:
     loaded = Tokenizer.load(written(tmp_path, {"type": "Unigram", "vocab": [["a", -1.0]], "unk_id": None}))
-    with pytest.raises(UserError, match="cannot cut the text"):
+    with pytest.raises(UserError, match="cannot segment the text"):
         loaded.encode_batch(["z"])
 
 

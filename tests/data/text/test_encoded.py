@@ -85,13 +85,13 @@ def test_a_mistake_in_a_later_chunk_comes_through(tmp_path: Path, monkeypatch: p
     class Failing(Counting):
         def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
             if "the one" in texts:
-                raise UserError("this vocabulary cannot cut the text")
+                raise UserError("this vocabulary cannot segment the text")
             return super().encode_batch(texts)
 
     monkeypatch.setattr(encoded, "_AT_ONCE", 10)
     monkeypatch.setenv("RAYON_NUM_THREADS", "2")
     text = written(tmp_path, [*english(45), "the one", *english(200)])
-    with pytest.raises(UserError, match="cannot cut"):
+    with pytest.raises(UserError, match="cannot segment"):
         encode(text, Failing(english_tokenizer()))
     assert not list(entries(tmp_path / "cache"))
 

@@ -40,13 +40,13 @@ def test_every_way_is_measured_on_lines_that_nothing_was_learnt_on(kind: str) ->
     assert by_way["replaced"]
 
 
-def test_what_is_worth_adding_is_frequent_and_is_reported_with_its_old_cut() -> None:
+def test_what_is_worth_adding_is_frequent_and_is_reported_with_its_old_pieces() -> None:
     old = KINDS["unigram"]()
     gains = preview_vocabularies(old, TEXT).gains
     assert gains and all(gain.count >= EXAMPLES * 0.5 for gain in gains)
     assert [gain.saved for gain in gains] == sorted((gain.saved for gain in gains), reverse=True)
     assert all(
-        re.sub("<0x(..)>", lambda byte: chr(int(byte[1], 16)), "".join(gain.cut)) == gain.piece for gain in gains
+        re.sub("<0x(..)>", lambda byte: chr(int(byte[1], 16)), "".join(gain.pieces)) == gain.piece for gain in gains
     )
 
 

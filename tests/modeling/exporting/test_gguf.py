@@ -209,7 +209,7 @@ def test_tokens_that_no_merge_forms_need_a_rule_that_finds_them() -> None:
     specification["model"]["vocab"]["qzqz"] = len(tokenizer)
     specification["model"]["ignore_merges"] = True
     tokenizer = tokenizer.with_specification(specification)
-    with pytest.raises(UserError, match="gpt-2 cuts words that are tokens"):
+    with pytest.raises(UserError, match="gpt-2 segments words that are tokens"):
         for_llama_cpp(tokenizer, len(tokenizer))
 
 

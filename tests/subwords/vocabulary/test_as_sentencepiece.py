@@ -35,7 +35,7 @@ BUILDS: dict[str, Callable[[], Tokenizer]] = {
 
 
 @pytest.mark.parametrize("name", BUILDS)
-def test_sentencepiece_cuts_alike(name: str) -> None:
+def test_sentencepiece_segments_alike(name: str) -> None:
     tokenizer = BUILDS[name]()
     model = as_sentencepiece(tokenizer)
     assert model is not None

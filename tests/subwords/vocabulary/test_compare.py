@@ -82,7 +82,7 @@ def test_a_table_of_no_words_is_left_out() -> None:
     console = Terminal(record=True, width=100, file=io.StringIO())
     console.print(render(compare(UPSTREAM, UPSTREAM, TEXT)))
     shown = console.export_text()
-    assert "over-segmented" not in shown and "cuts no word into more tokens" in shown
+    assert "over-segmented" not in shown and "segments no word into more tokens" in shown
 
 
 @pytest.mark.data

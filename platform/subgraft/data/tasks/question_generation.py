@@ -85,8 +85,8 @@ def window(text: str, start: int, end: int, limit: int) -> tuple[int, int]:
     """Bounds of a window of at most `limit` characters that contains text[start:end].
 
     Sentences are added around those of the span, on the shorter side while there is room. If they do not fit, or fill
-    less than half of the limit, words are added instead, and otherwise characters. The span is never cut: if it is
-    longer than the limit, it is the window.
+    less than half of the limit, words are added instead, and otherwise characters. The span is never truncated: if it
+    is longer than the limit, it is the window.
     """
     if len(text) <= limit:
         return 0, len(text)

@@ -28,7 +28,7 @@ from subgraft.base.digest_cache import DigestCache
 from subgraft.data.text.mapped_arrays import RECORD, MappedArrays
 from subgraft.data.text.reading import bounded_chunks
 from subgraft.data.text.segments import Text
-from subgraft.subwords.vocabulary.sentencepiece_cuts import allowed_threads
+from subgraft.subwords.vocabulary.sentencepiece_segmenter import allowed_threads
 
 
 @dataclass(frozen=True)

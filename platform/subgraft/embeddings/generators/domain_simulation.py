@@ -86,7 +86,7 @@ class DomainSimulator(SimulatedBatches):
     def resegment(self, tokens: Sequence[int], rng: np.random.Generator) -> Resegmentation:
         """Segment a sentence by the domain's vocabulary; special tokens, and word parts after them, stay unchanged."""
         del rng
-        return _join_runs([self._cut(text, run) for text, run in self._texts(tokens)], len(self._tokenizer))
+        return _join_runs([self._segment(text, run) for text, run in self._texts(tokens)], len(self._tokenizer))
 
     def _texts(self, tokens: Sequence[int]) -> Iterator[tuple[str, list[int]]]:
         """A sentence as runs of text with their tokens; special tokens are runs without text."""
@@ -95,7 +95,7 @@ class DomainSimulator(SimulatedBatches):
             ids = list(run)
             yield "" if is_special else self._tokenizer.decode(ids), ids
 
-    def _cut(self, text: str, tokens: list[int]) -> Resegmentation:
+    def _segment(self, text: str, tokens: list[int]) -> Resegmentation:
         """Segment a run of text; it stays unchanged if the upstream vocabulary segments its text into other tokens."""
         ((round_trip, original_ends),) = self._tokenizer.encode_with_ends([text])
         if not text or round_trip != tokens:

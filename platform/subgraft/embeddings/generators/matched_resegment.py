@@ -28,7 +28,7 @@ CACHED_ENTRIES = 1 << 16
 _Edge = tuple[float, int]  # cost and id of a piece
 
 
-class CheapestCuts:
+class CheapestSegmentations:
     """The cheapest segmentation of an entry into 1, 2, … ordinary tokens.
 
     The cost of a token is the logarithm of its rank by frequency. By Zipf's law that is its negative log-probability
@@ -118,7 +118,7 @@ class MatchedResegmenter:
         self._size = len(tokenizer)
         self._profiles = profiles
         self._rate = rate
-        self._cuts = CheapestCuts(tokenizer)
+        self._segmentations = CheapestSegmentations(tokenizer)
         self._max_window = max(profile.characters for profile in profiles) * 5 // 4 + 1 + MAX_CONTEXT_CHARACTERS
 
     def __call__(self, tokens: Sequence[int], generator: np.random.Generator) -> Resegmentation:
@@ -168,24 +168,25 @@ class MatchedResegmenter:
     def _candidates(self, profile: TokenProfile, window: _Window) -> Iterator[_Replacement]:
         """Simulated tokens in a window: the whole window first, then parts of it with a few tokens around them."""
         entry = window.entry
-        cuts = self._cuts.of(entry)
+        segmentations = self._segmentations.of(entry)
         for context in range(MAX_CONTEXT_SUBWORDS + 1):
-            cut = cuts[profile.subwords + context] if profile.subwords + context < len(cuts) else None
-            if cut is None:
+            number = profile.subwords + context
+            pieces = segmentations[number] if number < len(segmentations) else None
+            if pieces is None:
                 continue
             for begin in range(context + 1):
                 word_initial = entry.word_initial and begin == 0
-                if word_initial is not profile.word_initial or (begin and not self._begins_alike(cut[0], entry)):
+                if word_initial is not profile.word_initial or (begin and not self._begins_alike(pieces[0], entry)):
                     continue
                 end = begin + profile.subwords
-                surface = "".join(self._surface(token) for token in cut[begin:end])
+                surface = "".join(self._surface(token) for token in pieces[begin:end])
                 token = SimulatedToken(Entry(surface, word_initial), profile.subwords, profile.hyperwords)
                 # A single token is not a segmentation.
-                if self._cuts.of(token.entry)[profile.subwords] is not None:
-                    yield _Replacement(window, cut[:begin], token, cut[end:])
+                if self._segmentations.of(token.entry)[profile.subwords] is not None:
+                    yield _Replacement(window, pieces[:begin], token, pieces[end:])
 
     def _begins_alike(self, token: int, entry: Entry) -> bool:
-        """Whether the cut needs no bare mark in front of it."""
+        """Whether the piece needs no bare mark in front of it."""
         first = self._entries[token]
         return first is not None and first.word_initial is entry.word_initial
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from subgraft.config.initialisers import Negatives, ResegmentationSettings
 from subgraft.embeddings.generators.generator import RaggedSimilar
-from subgraft.embeddings.generators.matched_resegment import CheapestCuts, MatchedResegmenter, profiles_of
+from subgraft.embeddings.generators.matched_resegment import CheapestSegmentations, MatchedResegmenter, profiles_of
 from subgraft.embeddings.generators.resegment import Resegmentation, Resegmenter, SimulatedToken, unchanged
 from subgraft.modeling.precision import to_device
 from subgraft.subwords.similar_tokens.finder import Relation, SimilarTokenFinder, related_subwords
@@ -269,15 +269,15 @@ class SimilarCache:
         )
 
     @cached_property
-    def _cuts(self) -> CheapestCuts:
-        return CheapestCuts(self._finder.tokenizer)
+    def _segmentations(self) -> CheapestSegmentations:
+        return CheapestSegmentations(self._finder.tokenizer)
 
     def _limit(self, token: SimulatedToken, ids: NDArray[np.int64], relations: NDArray[np.int8]) -> _Pairs:
         """The similar tokens, limited to the token's numbers of subwords and hyperwords."""
         if token.subwords is None or token.hyperwords is None:
             return ids, relations
-        cut = self._cuts.of(token.entry)[token.subwords]
-        assert cut is not None, token
-        subwords, their_relations = related_subwords(cut)
+        pieces = self._segmentations.of(token.entry)[token.subwords]
+        assert pieces is not None, token
+        subwords, their_relations = related_subwords(pieces)
         hyperwords = np.flatnonzero(relations >= Relation.PREFIX_HYPERWORD)[: token.hyperwords]
         return np.concatenate([subwords, ids[hyperwords]]), np.concatenate([their_relations, relations[hyperwords]])

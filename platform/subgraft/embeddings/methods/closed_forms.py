@@ -37,7 +37,7 @@ def _from_static(function: str, request: InitialiserInputs) -> NewRows:
 
 MEAN = MethodSpec(
     name="mean",
-    start="the mean of the pieces that the old tokenizer cuts it into",
+    start="the mean of the pieces that the old tokenizer segments it into",
     source="the usual strong baseline",
     rows=partial(_rows_by, "new_rows:mix_subwords"),
     mixes=True,

@@ -50,7 +50,7 @@ def entity_counts(predictions: Sequence[Tags], references: Sequence[Tags]) -> Fl
     """Counts of the correct, the predicted and the actual entities of each sentence: [n, 3].
 
     Args:
-        predictions: n sentences of tags. A model that cut a sentence must predict O for the words that it did not see.
+        predictions: n sentences of tags. A model that truncated a sentence must predict O for the words after it.
         references: n sentences of as many tags.
 
     Raises:

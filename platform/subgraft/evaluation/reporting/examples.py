@@ -202,9 +202,10 @@ def translations(data: ReportData) -> Section:
     examples = find_examples(data)
     unit = "subwords" if is_spaceless(data.languages[1]) else "words"
     note = (
-        f"{count(len(data.over_segmented))} distinct {unit} of the test references are cut into three pieces or more "
-        "by the upstream vocabulary. The table counts how many of their occurrences each system's outputs contain. The "
-        "sentences below it are chosen by rule: those first in which most systems differ from the baseline."
+        f"{count(len(data.over_segmented))} distinct {unit} of the test references are segmented into three pieces or "
+        "more by the upstream vocabulary. The table counts how many of their occurrences each system's outputs "
+        "contain. The sentences below it are chosen by rule: those first in which most systems differ from the "
+        "baseline."
     )
     headings = ["system", "words found", "of", "share", "gained on\nthe baseline", "lost to\nthe baseline"]
     rows = []
@@ -266,7 +267,7 @@ def words_of(text: str) -> Iterator[str]:
 def over_segmented_words(
     references: Sequence[str], upstream: Tokenizer, downstream: Tokenizer, language: str, *, at_least: int = 3
 ) -> dict[str, tuple[str, ...]]:
-    """Words of the references that the upstream vocabulary cuts into `at_least` pieces or more, with the pieces.
+    """Words of the references that the upstream vocabulary segments into `at_least` pieces or more, with the pieces.
 
     In languages without spaces, words are the downstream vocabulary's subwords of two characters or more.
     """

@@ -270,7 +270,7 @@ class ReportData:
     languages: source and target.
     model: the model in words ("Transformer, 6 + 6 layers of width 512").
     sources, references: the test set, n segments each.
-    over_segmented: words of the references that the upstream vocabulary cuts into three pieces or more, with the
+    over_segmented: words of the references that the upstream vocabulary segments into three pieces or more, with the
         pieces (see `words.over_segmented_words`).
     baseline: name of the system that the others are compared with, or None.
     rows: every system under every seed, in the order in which they are to be shown.

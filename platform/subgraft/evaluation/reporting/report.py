@@ -186,7 +186,7 @@ def _transfer_table(data: ReportData) -> Table | None:
 
 
 def subword_gap(data: ReportData) -> document.Section:
-    """How far the upstream vocabulary is from the task, in figures and in words cut to pieces."""
+    """How far the upstream vocabulary is from the task, in figures and in words of many pieces."""
     gap = data.gap
     total = gap.seen + gap.unseen
     seen, unseen = (f"{count(part)} ({percent(part / max(1, total))})" for part in (gap.seen, gap.unseen))
@@ -207,7 +207,7 @@ def subword_gap(data: ReportData) -> document.Section:
         [example.word, count(example.count), _pieces(example.upstream), _pieces(example.downstream)]
         for example in gap.examples
     ]
-    caption = "Frequent words that the upstream vocabulary cuts to pieces"
+    caption = "Frequent words that the upstream vocabulary segments into several pieces"
     words = [table(["word", "count", "upstream", "downstream"], rows, caption, left=(0, 2, 3))] if rows else []
     lost = map(document.Notice, lost_in_words(data))
     paragraph = document.Paragraph(text(summary))

@@ -165,7 +165,7 @@ def _cost_table(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
 
 
 def _exceptions(data: ReportData) -> list[str]:
-    """Notes on parts of models that were trained, references that were left out, and outputs that were cut, if any."""
+    """Notes on parts of models that were trained, references that were left out, and unfinished outputs, if any."""
     notes = []
     firsts = {name: data.results(name)[0] for name in data.system_names}
     shares = {round((first.trained_parameters or 0) / first.parameters, 2) for first in firsts.values()}
@@ -182,10 +182,10 @@ def _exceptions(data: ReportData) -> list[str]:
     if any(left_out.values()):
         longer = ", ".join(f"{name} {count(number)}" for name, number in left_out.items() if number)
         notes.append(f"Dev references longer than the model takes, left out of bits per character: {longer}.")
-    cut = {name: sum(result.cut_outputs for result in data.results(name)) for name in data.system_names}
-    if any(cut.values()):  # they hold up their batches
-        numbers = ", ".join(f"{name} {count(number)}" for name, number in cut.items())
-        notes.append(f"Outputs that were cut at the length limit, all seeds: {numbers}.")
+    unfinished = {name: sum(result.cut_outputs for result in data.results(name)) for name in data.system_names}
+    if any(unfinished.values()):  # they hold up their batches
+        numbers = ", ".join(f"{name} {count(number)}" for name, number in unfinished.items())
+        notes.append(f"Outputs that ended at the length limit, all seeds: {numbers}.")
     return notes
 
 

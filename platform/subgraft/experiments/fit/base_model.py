@@ -165,7 +165,7 @@ class BaseModelFacts:
         exchanged = _cost(encoder, targets) + _cost(decoder, sources)
         if encoder.fingerprint != decoder.fingerprint and exchanged < EXCHANGED * as_named:
             warnings.append(
-                "[warning]  the texts fit the model the other way round: its vocabularies cut them into "
+                "[warning]  the texts fit the model the other way round: its vocabularies segment them into "
                 f"{percent(1 - exchanged / as_named)} fewer tokens if source and target are exchanged"
             )
         return warnings

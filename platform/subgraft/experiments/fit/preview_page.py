@@ -146,9 +146,9 @@ def _gain_table(preview: VocabularyPreview) -> RenderableType:
 
     if not preview.gains:
         return "Worth adding: nothing, as the text has none a hundred times."
-    table = Table("subword", "count", "now cut as", "tokens saved", title="Most worth adding")
+    table = Table("subword", "count", "now segmented as", "tokens saved", title="Most worth adding")
     for gain in preview.gains:
-        table.add_row(gain.piece, f"{gain.count:,}", " ".join(gain.cut), f"{gain.saved:,}")
+        table.add_row(gain.piece, f"{gain.count:,}", " ".join(gain.pieces), f"{gain.saved:,}")
     return table
 
 

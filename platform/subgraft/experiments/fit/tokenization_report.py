@@ -65,7 +65,7 @@ class TextMeasurement:
         yield f"the model's vocabulary lacks {percent(self.gap.unseen_share)} of these"
         words = (f"{word.word} ({' '.join(word.upstream)})" for word in self.gap.text.oversegmented[:EXAMPLES])
         if examples := ", ".join(words):
-            yield f"it cuts the most of {examples}"
+            yield f"it segments the most of {examples}"
 
 
 def measure(model: BaseModelFacts, pairs: Sequence[Pair], additional_text: Sequence[str] = ()) -> TextMeasurement:

@@ -52,11 +52,11 @@ class VocabularyGain:
 
     piece: str
     count: int
-    cut: tuple[str, ...]
+    pieces: tuple[str, ...]
 
     @property
     def saved(self) -> int:
-        return self.count * (len(self.cut) - 1)
+        return self.count * (len(self.pieces) - 1)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,8 @@ def describe(preview: VocabularyPreview) -> dict[str, Any]:
             for option in preview.options
         ],
         "worth_adding": [
-            {"piece": gain.piece, "count": gain.count, "cut": gain.cut, "saved": gain.saved} for gain in preview.gains
+            {"piece": gain.piece, "count": gain.count, "pieces": gain.pieces, "saved": gain.saved}
+            for gain in preview.gains
         ],
         "unused": preview.unused,
         "unknown_characters": preview.unknown_tokens,
@@ -190,9 +191,9 @@ def _smaller(build: Callable[[int], Tokenizer], largest: int) -> list[Tokenizer]
 def _gains(old: Tokenizer, extended: Tokenizer, text: Sequence[str]) -> tuple[VocabularyGain, ...]:
     uses = Counter(token for ids in extended.encode_batch(text) for token in ids if token >= len(old))
     entries: dict[int, Entry] = {token: entry for token in uses if (entry := extended.entries[token]) is not None}
-    cuts = old.segment_batch(list(entries.values()))
+    segmentations = old.segment_batch(list(entries.values()))
     gains = [
-        VocabularyGain(readable(extended, token), uses[token], tuple(readable(old, part) for part in cut))
-        for token, cut in zip(entries, cuts, strict=True)
+        VocabularyGain(readable(extended, token), uses[token], tuple(readable(old, part) for part in pieces))
+        for token, pieces in zip(entries, segmentations, strict=True)
     ]
     return tuple(sorted(gains, key=lambda gain: (-gain.saved, gain.piece))[:MAX_SHOWN])

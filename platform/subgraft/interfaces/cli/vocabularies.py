@@ -68,7 +68,7 @@ def add_to(commands: Commands) -> None:
     either = f"{MODEL_HELP}, whose decoder's vocabulary it is, or a vocabulary's directory"
     comparing.add_argument("upstream", metavar="OLD", help=f"the old vocabulary: {either}")
     comparing.add_argument("downstream", metavar="NEW", nargs="+", help="the new one, likewise, or several")
-    text = "text or a folder of it; counts the tokens of both, and shows the words that the old one cuts into the most"
+    text = "text or a folder of it; counts the tokens of both, and shows the words that the old one segments most"
     comparing.add_argument("--text", type=Path, metavar="FILE", help=text)
     add_text_field(comparing)
     words = "number of those words (default 20)"

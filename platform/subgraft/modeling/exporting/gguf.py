@@ -264,10 +264,10 @@ def _compare_texts(running: LlamaCpp, bundle: Bundle, where: str, *, composed: b
     if same < _SHARE * len(texts):
         text, ours, theirs = next(pair for pair in pairs if pair[1] != pair[2])
         first = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), 0)
-        cuts = [" ".join(tokenizer.pieces[i] for i in ids[first : first + 6]) for ids in (ours, theirs)]
+        segmentations = [" ".join(tokenizer.pieces[i] for i in ids[first : first + 6]) for ids in (ours, theirs)]
         raise UserError(
             f"llama.cpp segments {len(texts) - same:,} of {len(texts):,} texts differently, such as {text!r:.80}: "
-            f"{cuts[1]!r:.80} instead of {cuts[0]!r:.80}",
+            f"{segmentations[1]!r:.80} instead of {segmentations[0]!r:.80}",
             where=where,
             hint="Export with `--to transformers` instead.",
         )

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""A tokenizer whose sources are cut by one vocabulary and whose targets are cut and read by another.
+"""A tokenizer whose sources are segmented by one vocabulary and whose targets are segmented and read by another.
 
 transformers has such a tokenizer for Marian alone. This file is copied into every directory that is saved with it, so
 that AutoTokenizer can load it where remote code is allowed: it imports nothing but transformers and tokenizers.

@@ -80,7 +80,7 @@ def run(stage: PretrainStage, inputs: Inputs, out: Path, context: Context) -> Su
     heads = [HEADS] if headed else []
     truncated = sum(each.truncated for each in text.longest.values() if isinstance(each, Seq2SeqObjective))
     if truncated:
-        context.warn(f"{truncated:,} sentences are longer than pretrain.max_length or block_tokens, and were cut")
+        context.warn(f"{truncated:,} sentences are longer than pretrain.max_length or block_tokens, and were truncated")
     parameters = bundle.model.num_parameters()
     counts = {"cut_sentences": truncated} if truncated else {}
     return {**write_curve(outcome, out), **engine, **counts, "parameters": parameters, "artifacts": [CURVE, *heads]}

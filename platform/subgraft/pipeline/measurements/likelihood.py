@@ -165,9 +165,9 @@ def _stretch_table(systems: Mapping[str, Likelihood]) -> Table:
             "Not spelled: one of the two vocabularies has an unknown token there, which is easy to predict but "
             "carries no information. It also makes the bits of all text too low for a system with that vocabulary."
         )
-    cut = [f"{name} {count(likelihood.left_out)}" for name, likelihood in systems.items() if likelihood.left_out]
-    if cut:
-        notes.append(f"References longer than the model takes, which are left out: {', '.join(cut)}.")
+    left_out = [f"{name} {count(likelihood.left_out)}" for name, likelihood in systems.items() if likelihood.left_out]
+    if left_out:
+        notes.append(f"References longer than the model takes, which are left out: {', '.join(left_out)}.")
     caption = "Bits per character of the test references, by how often new tokens occur in the training text"
     return table(headings, body, caption, *notes)
 

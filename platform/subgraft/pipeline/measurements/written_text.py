@@ -19,7 +19,7 @@ class WrittenText:
 
     Attributes:
         tokens: That it wrote, without ends.
-        needed: Of the same text, if the vocabulary cuts it: fewer where a model spells what is one token.
+        needed: Of the same text, if the vocabulary segments it: fewer where a model spells what is one token.
         characters: Of the text.
         characters_per_second: None if speed was not measured.
     """

@@ -54,9 +54,9 @@ def partial_characters(source: Tokenizer, target: Tokenizer, tokens: Sequence[in
     """The upstream pieces of each byte-level token that is a part of a character; none of other tokens."""
     if not (source.mark is target.mark is Mark.BYTELEVEL):
         return [[] for _ in tokens]
-    cut = source.backend.model.tokenize
+    tokenize = source.backend.model.tokenize
     return [
-        [part.id for part in cut(target.pieces[token]) if part.id not in source.special_ids]
+        [part.id for part in tokenize(target.pieces[token]) if part.id not in source.special_ids]
         if token not in target.special_ids and BYTE_OF_CHARACTER.keys() >= set(target.pieces[token])
         else []
         for token in tokens

@@ -203,5 +203,5 @@ def render(gap: Gap) -> RenderableType:
         cells = (word.word, f"{word.count:,}", " ".join(word.upstream), " ".join(word.downstream))
         words.add_row(*cells)
     lost = [Text(f"In a sample {text.lost}.")] if text.lost.lost else []
-    none = "The upstream vocabulary cuts no word into more tokens than the downstream one."
+    none = "The upstream vocabulary segments no word into more tokens than the downstream one."
     return Group(heading, figures, *lost, words if text.oversegmented else none)

@@ -9,7 +9,7 @@ of the new pieces where there are enough joins. Digits that the vocabulary separ
 - Unigram: a new piece scores as its old segmentation plus a small step per boundary inside it. The best segmentation is
   then the best one by the old scores, with the fewest tokens. Another old segmentation wins only if it scored almost
   the same. An unknown token costs a fixed sum more than the rarest piece, so text that was unknown because its pieces
-  are rare may be cut differently after new, rarer pieces are added.
+  are rare may be segmented differently after new, rarer pieces are added.
   A new character scores as the rarest piece.
 - WordPiece segments greedily from the left, so a new piece may move the boundaries after it.
 """
@@ -134,8 +134,10 @@ def _extend(
         return complete
     specification = complete.specification
     kind = specification["model"]["type"]
-    cuts, known = segment_words(complete.backend, words), frozenset(complete.pieces)
-    joined = join_pieces(words, cuts, _join(complete), known, remaining, min_count, keep_intermediate=kind == "BPE")
+    segmentations, known = segment_words(complete.backend, words), frozenset(complete.pieces)
+    joined = join_pieces(
+        words, segmentations, _join(complete), known, remaining, min_count, keep_intermediate=kind == "BPE"
+    )
     if len(joined.pieces) < remaining:
         raise _too_many_error(added, len(characters) + len(joined.pieces), min_count)
     renumbered = select_tokens(specification, range(len(complete)))
@@ -154,8 +156,8 @@ def _new_characters(tokenizer: Tokenizer, words: Mapping[str, int], min_count: i
     known = frozenset(tokenizer.pieces)
     lacking = {tokenizer.pieces[i] for i in (*tokenizer.byte_ids.values(), *tokenizer.special_ids)}
     counts: Counter[str] = Counter()
-    for word, cut in segment_words(tokenizer.backend, words).items():
-        if lacking.isdisjoint(cut):
+    for word, pieces in segment_words(tokenizer.backend, words).items():
+        if lacking.isdisjoint(pieces):
             continue
         for position, character in enumerate(word):
             inside = position > 0 and tokenizer.mark is Mark.WORDPIECE
@@ -228,7 +230,7 @@ class Joined:
 
 def join_pieces(
     words: Mapping[str, int],
-    cuts: Mapping[str, tuple[str, ...]],
+    segmentations: Mapping[str, tuple[str, ...]],
     join: Join,
     known: Collection[str],
     max_pieces: int,
@@ -244,7 +246,7 @@ def join_pieces(
 
     Args:
         words: The count of each word of a text.
-        cuts: The pieces of each word.
+        segmentations: The pieces of each word.
         join: Joins two neighbouring pieces.
         known: Existing pieces, which are never the result of a join.
         max_pieces: The maximum number of new pieces.
@@ -252,7 +254,7 @@ def join_pieces(
         keep_intermediate: Retain a piece whose final count is too low because longer pieces replaced it, as BPE
             requires; otherwise another piece takes its place.
     """
-    text = _SegmentedText(words, cuts, join, frozenset(known))
+    text = _SegmentedText(words, segmentations, join, frozenset(known))
     pieces: list[str] = []
     for piece in text.joins(min_count):
         pieces.append(piece)
@@ -266,10 +268,12 @@ class _SegmentedText:
     """The words of a text, segmented into pieces that are joined step by step, and the counts of all possible joins."""
 
     def __init__(
-        self, words: Mapping[str, int], cuts: Mapping[str, tuple[str, ...]], join: Join, known: Collection[str]
+        self, words: Mapping[str, int], segmentations: Mapping[str, tuple[str, ...]], join: Join, known: Collection[str]
     ) -> None:
         self._join, self._known = join, known
-        self._words = [(list(cuts[word]), times) for word, times in sorted(words.items()) if len(cuts[word]) > 1]
+        self._words = [
+            (list(split), times) for word, times in sorted(words.items()) if len(split := segmentations[word]) > 1
+        ]
         self.uses: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
         # Words that have had a join, whether or not a later one has taken its pieces.

@@ -77,7 +77,7 @@ class Splitting:
     Attributes:
         name: Its name of the rule.
         steps: The same as pre-tokenizers of tokenizer.json.
-        whole_words: Whether a word that is a token is never cut (`ignore_merges` in tokenizer.json).
+        whole_words: Whether a word that is a token is never segmented (`ignore_merges` in tokenizer.json).
     """
 
     name: str
@@ -190,8 +190,8 @@ def _splitting(tokenizer: Tokenizer, model: Mapping[str, Any]) -> Splitting:
     exact = [splitting for splitting in same if splitting.whole_words is wanted]
     if exact or _merges_suffice(tokenizer):
         return (exact or same)[0]
-    cuts = "cuts" if wanted else "never cuts"
-    what = f"llama.cpp's rule {same[0].name} {cuts} words that are tokens, and there are tokens that no merges form"
+    segments = "segments" if wanted else "never segments"
+    what = f"llama.cpp's rule {same[0].name} {segments} words that are tokens, and there are tokens that no merges form"
     raise UserError(what, hint=_HINT)
 
 

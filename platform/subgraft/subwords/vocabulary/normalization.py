@@ -1,4 +1,4 @@
-"""How text is changed before it is cut into pieces, so that a learnt vocabulary treats it as a model's own does.
+"""How text is changed before it is segmented, so that a learnt vocabulary treats it as a model's own does.
 
 The parts of a tokenizer.json differ between kinds of vocabulary: a space is ▁ in one, and in another the border of two
 words. So they are read as what they do to a text, and written in the form of the kind that is learnt.
@@ -31,7 +31,7 @@ _DIGITS = "0123456789"
 
 @dataclass(frozen=True)
 class Normalization:
-    """What happens to a text before it is cut.
+    """What happens to a text before it is segmented.
 
     Attributes:
         steps: Normalizers of a tokenizer.json that change characters, in order; without those of spaces.
@@ -159,7 +159,7 @@ def splits_digits(tokenizer: Tokenizer) -> bool:
 
 
 def _words(backend: tokenizers.Tokenizer, text: str) -> list[str]:
-    """The parts of a text that are cut separately, normalised."""
+    """The parts of a text that are segmented separately, normalised."""
     normal = text if backend.normalizer is None else backend.normalizer.normalize_str(text)
     return [normal] if backend.pre_tokenizer is None else [p for p, _ in backend.pre_tokenizer.pre_tokenize_str(normal)]
 

@@ -92,14 +92,14 @@ class _UsedVocabulary:
     Attributes:
         pieces: Removable pieces, by id.
         parts: The pieces that each is merged from, in BPE.
-        cuts: The pieces of each word.
+        segmentations: The pieces of each word.
     """
 
     learnt: Learnt
     words: Mapping[str, int]
     pieces: tuple[str, ...]
     parts: Mapping[str, frozenset[str]]
-    cuts: Mapping[str, tuple[str, ...]]
+    segmentations: Mapping[str, tuple[str, ...]]
 
     @classmethod
     def of(cls, learnt: Learnt, words: Mapping[str, int]) -> _UsedVocabulary:
@@ -121,7 +121,7 @@ class _UsedVocabulary:
     @cached_property
     def uses(self) -> Mapping[str, int]:
         """How often each piece occurs."""
-        return piece_counts(self.words, self.cuts)
+        return piece_counts(self.words, self.segmentations)
 
     def rarest(self, below: int | None = None) -> list[str]:
         """Pieces with fewer than `below` occurrences that no other piece is merged from, rarest and highest id first.
@@ -135,10 +135,13 @@ class _UsedVocabulary:
     def without(self, pieces: Sequence[str]) -> _UsedVocabulary:
         removed, learnt = frozenset(pieces), self.learnt.without(pieces)
         # Words without these pieces are segmented as before: their best segmentation remains possible.
-        affected = [word for word, cut in self.cuts.items() if not removed.isdisjoint(cut)]
+        affected = [word for word, pieces in self.segmentations.items() if not removed.isdisjoint(pieces)]
         remaining = tuple(piece for piece in self.pieces if piece not in removed)
         return replace(
-            self, learnt=learnt, pieces=remaining, cuts={**self.cuts, **segment_words(learnt.backend, affected)}
+            self,
+            learnt=learnt,
+            pieces=remaining,
+            segmentations={**self.segmentations, **segment_words(learnt.backend, affected)},
         )
 
 

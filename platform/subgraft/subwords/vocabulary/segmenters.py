@@ -45,10 +45,12 @@ class Segmenters:
         segmenter = self.initial if word_initial else self.continuation
         if word_initial and self._before_initial:
             surfaces = [self._before_initial + surface for surface in surfaces]
-        with as_user_error("this vocabulary cannot cut a word"):
+        with as_user_error("this vocabulary cannot segment a word"):
             batches = self._guard.batches(surfaces)
             return [
-                cut.ids for batch in batches for cut in segmenter.encode_batch_fast(batch, add_special_tokens=False)
+                encoding.ids
+                for batch in batches
+                for encoding in segmenter.encode_batch_fast(batch, add_special_tokens=False)
             ]
 
 

@@ -171,10 +171,10 @@ def _bpe(proto: Any) -> models.BPE:
         if piece.type == NORMAL:
             if len(piece.piece) > PIECE_LENGTH.value:
                 raise UserError(f"a piece of {len(piece.piece):,} characters", hint=PIECE_LENGTH.hint)
-            cuts = ((piece.piece[:k], piece.piece[k:]) for k in range(1, len(piece.piece)))
+            splits = ((piece.piece[:k], piece.piece[k:]) for k in range(1, len(piece.piece)))
             merges += [
                 (-piece.score, ids[left], ids[right], left, right)
-                for left, right in cuts
+                for left, right in splits
                 if left in ids and right in ids
             ]
     merges.sort(key=itemgetter(0, 1, 2))

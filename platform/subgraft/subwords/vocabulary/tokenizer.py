@@ -46,7 +46,7 @@ from subgraft.subwords.vocabulary.tokenizer_description import (
 from subgraft.subwords.vocabulary.tokenizer_spec import Specification, hide_tokens, replace_added
 
 if TYPE_CHECKING:
-    from subgraft.subwords.vocabulary.sentencepiece_cuts import SentencePieceCuts
+    from subgraft.subwords.vocabulary.sentencepiece_segmenter import SentencePieceSegmenter
 
 
 @contextmanager
@@ -68,7 +68,7 @@ def gc_paused() -> Iterator[None]:
 NO_OFFSET = -1
 # Batches of at least this many texts, or characters, are segmented by SentencePiece if possible.
 SENTENCEPIECE_MIN_TEXTS, _SENTENCEPIECE_MIN_CHARACTERS = 1000, 1 << 19
-_CANNOT_SEGMENT = "this vocabulary cannot cut the text"
+_CANNOT_SEGMENT = "this vocabulary cannot segment the text"
 
 
 class Tokenizer:
@@ -352,15 +352,15 @@ class Tokenizer:
         return encodings
 
     @cached_property
-    def _by_sentencepiece(self) -> SentencePieceCuts | None:
+    def _by_sentencepiece(self) -> SentencePieceSegmenter | None:
         if self.sentencepiece_model is None:
             return None
-        from subgraft.subwords.vocabulary.sentencepiece_cuts import SentencePieceCuts
+        from subgraft.subwords.vocabulary.sentencepiece_segmenter import SentencePieceSegmenter
 
         specification = parse_user_object(self._source.tokenizer_json, "tokenizer.json")
         normalizer = self.backend.normalizer
         normalise = (lambda text: text) if normalizer is None else normalizer.normalize_str
-        return SentencePieceCuts.of(self.sentencepiece_model, specification, normalise, self._by_tokenizers)
+        return SentencePieceSegmenter.of(self.sentencepiece_model, specification, normalise, self._by_tokenizers)
 
     def encode_with_ends(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
         """Ids of each text, as in `encode_batch`, and the end offset of each token in the text, in characters.

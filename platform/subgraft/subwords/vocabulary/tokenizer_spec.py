@@ -148,15 +148,15 @@ def with_pieces(specification: Specification, pieces: Sequence[str]) -> Specific
     model = specification["model"]
     vocabulary, merges = dict(model["vocab"]), list(model.get("merges", ()))
     for piece in pieces:
-        cuts = ((piece[:cut], piece[cut:]) for cut in range(1, len(piece)))
-        merges += [[left, right] for left, right in cuts if left in vocabulary and right in vocabulary]
+        splits = ((piece[:end], piece[end:]) for end in range(1, len(piece)))
+        merges += [[left, right] for left, right in splits if left in vocabulary and right in vocabulary]
         vocabulary[piece] = len(vocabulary)
     changed = {**model, "vocab": vocabulary} | ({"merges": merges} if model["type"] == "BPE" else {})
     return {**specification, "model": changed}
 
 
 def with_special_tokens(specification: Specification, pieces: Sequence[str]) -> Specification:
-    """A tokenizer, numbered by `select_tokens`, with special tokens appended: no ordinary text is cut into them."""
+    """A tokenizer, numbered by `select_tokens`, with special tokens appended, into which no text is segmented."""
     model, vocabulary = specification["model"], specification["model"]["vocab"]
     first_id = len(vocabulary)
     if model["type"] == "Unigram":

@@ -28,12 +28,13 @@ def trim(tokenizer: Tokenizer, lines: Iterable[str], min_count: int = 1) -> Toke
     if not words:
         raise empty_corpus()
     trimmer = _Trimmer(tokenizer, specification)
-    cuts = segment_words(tokenizer.backend, words)
-    while rare := trimmer.rare(piece_counts(words, cuts), min_count):
+    segmentations = segment_words(tokenizer.backend, words)
+    while rare := trimmer.rare(piece_counts(words, segmentations), min_count):
         # Pieces that the text does not use remain for now, because the text of removed pieces may need them.
         reduced = trimmer.without(rare)
-        cuts |= segment_words(reduced.backend, [word for word, cut in cuts.items() if not rare.isdisjoint(cut)])
-    return trimmer.restrict_to(piece_counts(words, cuts).keys())
+        affected = [word for word, pieces in segmentations.items() if not rare.isdisjoint(pieces)]
+        segmentations |= segment_words(reduced.backend, affected)
+    return trimmer.restrict_to(piece_counts(words, segmentations).keys())
 
 
 def prune(tokenizer: Tokenizer, lines: Iterable[str], count: int) -> Tokenizer:

@@ -158,15 +158,15 @@ def segment_words(backend: tokenizers.Tokenizer, words: Iterable[str]) -> dict[s
     Raises UserError for such text where the vocabulary has no unknown token either.
     """
     model = backend.model
-    with as_user_error("this vocabulary cannot cut the text"):
+    with as_user_error("this vocabulary cannot segment the text"):
         # Look pieces up by id, because the value of an unknown token in a unigram vocabulary is the text it stands for.
         return {word: tuple(model.id_to_token(token.id) for token in model.tokenize(word)) for word in words}
 
 
-def piece_counts(words: Mapping[str, int], cuts: Mapping[str, Iterable[str]]) -> Counter[str]:
+def piece_counts(words: Mapping[str, int], segmentations: Mapping[str, Iterable[str]]) -> Counter[str]:
     """How often each piece occurs in a text of these words, by the pieces of each word."""
     counts: Counter[str] = Counter()
-    for word, cut in cuts.items():
-        for piece in cut:
+    for word, pieces in segmentations.items():
+        for piece in pieces:
             counts[piece] += words[word]
     return counts

@@ -94,7 +94,7 @@ class Predictor:
     def statistics(
         self, corpus: Corpus, split: str, progress: ProgressCallback | None = None
     ) -> tuple[dict[str, FloatArray], int]:
-        """For each metric of the task, the statistics of each labelled example of a split; and how many were cut."""
+        """For each metric of the task, the statistics of each example of a split, and how many are truncated."""
         read, encoder = self.task.split(corpus, split, self._encoder), self._encoder
         outputs = head_outputs(self._model, self.task, read, encoder.padding, progress=progress).by_example
         return self.task.statistics(self.task.predictions(outputs, read)), read.truncated

@@ -26,7 +26,7 @@ OUTSIDE = "O"
 
 
 class Tagging(LabelledTask):
-    """A tag of each word. A word that the model does not read, because the text is cut, counts as outside."""
+    """A tag of each word. A word that the model does not read, because the text is truncated, counts as outside."""
 
     head = "tokens"
     predicts = "tags"

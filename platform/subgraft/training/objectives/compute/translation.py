@@ -45,7 +45,7 @@ from subgraft.training.objectives.compute.subword_regularization import Sampling
 from subgraft.training.objectives.compute.whole_examples import BATCH_TOKENS, WholeExamples, label_nats
 from subgraft.training.objectives.objective import AnyObjective
 
-# For dev scores, greedy output is cut off at this many bytes per byte of its source.
+# For dev scores, greedy output ends at this many bytes per byte of its source.
 DEV_LENGTH_RATIO = 2.5
 
 

@@ -14,8 +14,8 @@ from subgraft.config.settings_base import VocabularyKind
 from subgraft.data.text import reading
 from subgraft.subwords.vocabulary.directory import Source, read_directory
 from subgraft.subwords.vocabulary.learn import learn
-from subgraft.subwords.vocabulary.sentencepiece_cuts import OPENERS, PLAIN, SentencePieceCuts
 from subgraft.subwords.vocabulary.sentencepiece_model import convert, parse
+from subgraft.subwords.vocabulary.sentencepiece_segmenter import OPENERS, PLAIN, SentencePieceSegmenter
 from subgraft.subwords.vocabulary.tokenizer import SENTENCEPIECE_MIN_TEXTS, Tokenizer
 from vocabularies import invented
 
@@ -98,7 +98,7 @@ def test_a_model_of_another_normalisation_or_scores_in_between_is_left_to_tokeni
     assert _cuts(proto.SerializeToString()) is None
 
 
-def _cuts(model: bytes) -> SentencePieceCuts | None:
+def _cuts(model: bytes) -> SentencePieceSegmenter | None:
     tokenizer = Tokenizer(Source(convert(model).to_str(), {}, model))
     return tokenizer._by_sentencepiece
 

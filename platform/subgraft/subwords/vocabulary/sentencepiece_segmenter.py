@@ -50,7 +50,7 @@ _EXACT_SUM = 2.0**24 / SCORE_STEPS
 _UNKNOWN_PENALTY = 10.0  # a character without a piece scores this much below the lowest score
 
 
-class SentencePieceCuts:
+class SentencePieceSegmenter:
     """Segments texts like the tokenizer that was converted from a SentencePiece model."""
 
     def __init__(
@@ -82,7 +82,7 @@ class SentencePieceCuts:
     @classmethod
     def of(
         cls, model: bytes, specification: Mapping[str, Any], normalise: Callable[[str], str], fallback: Segment
-    ) -> SentencePieceCuts | None:
+    ) -> SentencePieceSegmenter | None:
         """Create it for a parsed tokenizer.json and the model next to it; None if they are not known to agree."""
         try:
             with as_user_error("not a SentencePiece model"):
@@ -109,8 +109,8 @@ class SentencePieceCuts:
             self._agree = self._processor.encode(sample) == self._fallback(sample)
         exact: dict[int, list[int]] = {}
         if self._agree:
-            cuts = self._processor.encode([texts[i] for i in plain], num_threads=allowed_threads())
-            for i, ids in zip(plain, cuts, strict=True):
+            segmented = self._processor.encode([texts[i] for i in plain], num_threads=allowed_threads())
+            for i, ids in zip(plain, segmented, strict=True):
                 # All sums of scores are exact in short texts; an unknown token may stand for many characters.
                 if len(ids) <= self._max_tokens and self._unknown not in ids:
                     exact[i] = ids

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from subgraft.embeddings.generators.matched_resegment import MAX_PIECES, CheapestCuts
+from subgraft.embeddings.generators.matched_resegment import MAX_PIECES, CheapestSegmentations
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import cased_tokenizer, german, german_tokenizer
@@ -32,7 +32,7 @@ def _all_cuts(tokenizer: Tokenizer, entry: Entry, count: int) -> list[list[int]]
 
 @pytest.mark.parametrize("tokenizer", [german_tokenizer(), cased_tokenizer()], ids=["unigram", "wordpiece"])
 def test_no_cut_into_as_many_tokens_costs_less(tokenizer: Tokenizer) -> None:
-    cuts = CheapestCuts(tokenizer)
+    cuts = CheapestSegmentations(tokenizer)
     words = sorted({word.strip(".") for line in german(15) for word in line.split()}, key=lambda w: (len(w), w))
     for word in words[:25]:
         for entry in (Entry(word, False), Entry(word, True)):
@@ -48,7 +48,7 @@ def test_no_cut_into_as_many_tokens_costs_less(tokenizer: Tokenizer) -> None:
 
 
 def test_a_token_is_not_a_cut_of_itself() -> None:
-    cuts = CheapestCuts(unigram(["ab", "a", "b", "▁ab"]))
+    cuts = CheapestSegmentations(unigram(["ab", "a", "b", "▁ab"]))
     assert cuts.of(Entry("ab", False))[1] is None
     assert cuts.of(Entry("ab", True))[1] is None
 
@@ -56,13 +56,13 @@ def test_a_token_is_not_a_cut_of_itself() -> None:
 def test_a_word_may_begin_with_a_bare_mark_that_is_not_counted() -> None:
     source = unigram(["▁", "ab", "a", "b", "▁ab"])
     ids = source.ids
-    cuts = CheapestCuts(source).of(Entry("ab", True))
+    cuts = CheapestSegmentations(source).of(Entry("ab", True))
     assert cuts[1] == (ids[Entry("ab", False)],)
     assert cuts[2] == (ids[Entry("a", False)], ids[Entry("b", False)])
     assert cuts[3] is None
 
 
 def test_nothing_is_cut_into_more_than_most_pieces() -> None:
-    cuts = CheapestCuts(unigram(["a"])).of(Entry("a" * 30, False))
+    cuts = CheapestSegmentations(unigram(["a"])).of(Entry("a" * 30, False))
     assert len(cuts) == MAX_PIECES + 1 and not any(cuts)
-    assert CheapestCuts(unigram(["b"])).of(Entry("ab", False)) == (None,) * (MAX_PIECES + 1)
+    assert CheapestSegmentations(unigram(["b"])).of(Entry("ab", False)) == (None,) * (MAX_PIECES + 1)
