@@ -105,16 +105,15 @@ def test_what_reads_vocabularies_alone_imports_no_torch(tmp_path: Path) -> None:
         assert not modules & {"torch", "transformers", "ray"}, command
 
 
-@pytest.mark.parametrize("command", ["plan", "run", "search"])
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("command", "text", "complaint"),
     [
-        (None, "no such configuration file"),
-        ("name: [", "not YAML"),
-        ("name: x\nlanguages: {source: en, target: de}\nfinetun: {epochs: 2}\n", "did you mean 'finetune'?"),
-        (TINY.replace("initialiser: mean", "initialiser: mea"), "did you mean 'mean'?"),
-        (TINY.replace("d_model: 16", "d_model: 17"), "not divisible by attention_heads"),
-        (TINY + "preset: large\n", "expected 'small'"),
+        ("plan", None, "no such configuration file"),
+        ("run", "name: [", "not YAML"),
+        ("search", "name: x\nlanguages: {source: en, target: de}\nfinetun: {epochs: 2}\n", "did you mean 'finetune'?"),
+        ("plan", TINY.replace("initialiser: mean", "initialiser: mea"), "did you mean 'mean'?"),
+        ("run", TINY.replace("d_model: 16", "d_model: 17"), "not divisible by attention_heads"),
+        ("search", TINY + "preset: large\n", "expected 'small'"),
     ],
 )
 def test_a_mistake_in_a_configuration_is_reported_before_anything_heavy(

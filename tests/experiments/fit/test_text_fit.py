@@ -119,7 +119,12 @@ def _rates(experiment: Experiment, name: str) -> tuple[float | None, float | Non
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("Llama-2-7b", "bpe"), ("Qwen2.5-0.5B", "byte-level-bpe"), ("gemma-2b", "bpe"), ("gpt2", "byte-level-bpe")],
+    [
+        ("Llama-2-7b", "bpe"),
+        ("Qwen2.5-0.5B", "byte-level-bpe"),
+        pytest.param("gemma-2b", "bpe", marks=pytest.mark.slow),
+        pytest.param("gpt2", "byte-level-bpe", marks=pytest.mark.slow),
+    ],
 )
 def test_a_plan_compares_vocabularies_and_trains_nothing(
     name: str, kind: str, here: Path, capsys: pytest.CaptureFixture[str]
