@@ -24,7 +24,7 @@ from transformers import AutoModelForCausalLM
 from language_model_starts import WARMUP, of_size
 from subgraft.base.terminal import Terminal
 from subgraft.interfaces.api.experiments import experiment_of, store_step
-from subgraft.interfaces.api.outputs import Model, load
+from subgraft.interfaces.api.model import Model, load
 from subgraft.interfaces.api.text_scores import compare_on_text
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from subgraft.interfaces.api.finetune import Finetuned, finetune
     from subgraft.interfaces.api.fit import Fitted, fit
     from subgraft.interfaces.api.graft import Grafted, graft
-    from subgraft.interfaces.api.outputs import Model, load, translate
+    from subgraft.interfaces.api.model import Model, load, translate
     from subgraft.interfaces.api.predict import Predicted, predict
     from subgraft.interfaces.api.progress import StepProgress
     from subgraft.interfaces.api.scores import Scores, evaluate
@@ -57,7 +57,7 @@ _HOMES = {
     "Finetuned": "interfaces.api.finetune",
     "Fitted": "interfaces.api.fit",
     "Grafted": "interfaces.api.graft",
-    "Model": "interfaces.api.outputs",
+    "Model": "interfaces.api.model",
     "OperationalError": "base.errors",
     "Predicted": "interfaces.api.predict",
     "Scores": "interfaces.api.scores",
@@ -74,12 +74,12 @@ _HOMES = {
     "fit": "interfaces.api.fit",
     "graft": "interfaces.api.graft",
     "learn_vocabulary": "interfaces.api.vocabularies",
-    "load": "interfaces.api.outputs",
+    "load": "interfaces.api.model",
     "predict": "interfaces.api.predict",
     "run": "interfaces.api.experiments",
     "train_generator": "interfaces.api.experiments",
     "transfer": "interfaces.api.transfers",
-    "translate": "interfaces.api.outputs",
+    "translate": "interfaces.api.model",
     "trim": "interfaces.api.vocabularies",
 }
 

@@ -25,7 +25,7 @@ from subgraft.evaluation.reporting.table import MainTable
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.space import grid, search_settings, template, trial_steps
 from subgraft.experiments.search.trial_results import TrialResult, best
-from subgraft.interfaces.api.outputs import generate
+from subgraft.interfaces.api.model import generate
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.sources import ClassSource
 from subgraft.modeling.conditioning.variants.registry import VariantName

@@ -23,7 +23,7 @@ from subgraft.config.runtime import Runtime
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.reporting.table import MainTable
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.interfaces.api.outputs import features_in, generate
+from subgraft.interfaces.api.model import features_in, generate
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.settings import SourceName
 from subgraft.modeling.conditioning.sources import Sourced

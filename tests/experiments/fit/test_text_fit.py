@@ -22,7 +22,7 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.data.text.text_files import MAX_SEGMENT, TextFiles
 from subgraft.experiments.fit.split import Documents, split
-from subgraft.interfaces.api.outputs import generate
+from subgraft.interfaces.api.model import generate
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.causal import CausalSettings

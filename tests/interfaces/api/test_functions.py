@@ -16,7 +16,7 @@ import subgraft
 from finished import gpt2_bundle, mbart_bundle, separate_bundle
 from subgraft.config.experiment import Experiment
 from subgraft.interfaces.api.experiments import lengths_for
-from subgraft.interfaces.api.outputs import Model, features_in, generate
+from subgraft.interfaces.api.model import Model, features_in, generate
 from subgraft.interfaces.api.text_scores import measure_text
 from subgraft.interfaces.api.vocabularies import Text, capacities, text_lines
 from subgraft.interfaces.cli import main

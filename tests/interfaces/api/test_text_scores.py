@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 
 from published import CHECKPOINTS
 from subgraft.base.errors import UserError
-from subgraft.interfaces.api.outputs import load
+from subgraft.interfaces.api.model import load
 from subgraft.interfaces.api.text_scores import compare_on_text, measure_text
 from subgraft.interfaces.cli import main
 from toys import english, english_tokenizer, german_tokenizer, marian

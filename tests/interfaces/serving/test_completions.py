@@ -19,7 +19,7 @@ from instruct import INSTRUCT
 from published import CHECKPOINTS
 from served_models import served
 from subgraft.base.errors import UserError
-from subgraft.interfaces.api.outputs import translate
+from subgraft.interfaces.api.model import translate
 from subgraft.interfaces.serving.writer import Writer, open_model
 from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
 from subgraft.modeling.inference.continue_text import Continuer

@@ -16,7 +16,7 @@ from published import CHECKPOINTS
 from subgraft.base.errors import ArgumentError, UserError
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.models import LlamaSettings
-from subgraft.interfaces.api.outputs import generate, load
+from subgraft.interfaces.api.model import generate, load
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import subgraft
-from subgraft.interfaces.api.outputs import load
+from subgraft.interfaces.api.model import load
 
 pytest.importorskip("gguf")
 pytest.importorskip("xllamacpp")

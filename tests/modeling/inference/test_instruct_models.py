@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from published import QWEN_CHAT, english, llama_3, qwen_instruct
 from subgraft.base.errors import UserError
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.interfaces.api.outputs import generate, load
+from subgraft.interfaces.api.model import generate, load
 from subgraft.interfaces.api.transfers import transfer
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle

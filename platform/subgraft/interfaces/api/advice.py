@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from subgraft.experiments.fit.sentence_cost import SentenceCost
     from subgraft.experiments.fit.vocabulary_preview import VocabularyPreview
-    from subgraft.interfaces.api.outputs import Model
+    from subgraft.interfaces.api.model import Model
     from subgraft.interfaces.api.vocabularies import Text
 
 # The maximum number of lines used, sampled from the whole text.
@@ -106,7 +106,7 @@ def advise(
     # These take seconds to load.
     from subgraft.experiments.fit.sentence_cost import measure_cost
     from subgraft.experiments.fit.vocabulary_preview import preview_vocabularies
-    from subgraft.interfaces.api.outputs import Model, load
+    from subgraft.interfaces.api.model import Model, load
     from subgraft.interfaces.api.vocabularies import text_lines
     from subgraft.subwords.vocabulary.learn import sample
 

@@ -12,7 +12,7 @@ from subgraft.base.progress import ProgressCallback
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.evaluation.metrics.document_bleu import document_bleu, sentence_bleu
 from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, require_whole
-from subgraft.interfaces.api.outputs import Model, load
+from subgraft.interfaces.api.model import Model, load
 from subgraft.interfaces.api.scores import Scores
 from subgraft.modeling.inference.ctranslate2_directory import is_exported
 from subgraft.modeling.inference.translate_documents import BlockTranslator, ContextTranslator, reads_context

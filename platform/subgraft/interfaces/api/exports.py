@@ -14,7 +14,7 @@ from subgraft.interfaces.api.arguments import LanguagePair, located, one_of, pai
 from subgraft.orchestration.store.outputs import new_directory
 
 if TYPE_CHECKING:
-    from subgraft.interfaces.api.outputs import Model
+    from subgraft.interfaces.api.model import Model
     from subgraft.modeling.exporting.ctranslate2 import Check
     from subgraft.modeling.exporting.gguf import GgufExport
     from subgraft.modeling.exporting.transformers import Loading
@@ -100,7 +100,7 @@ def on_disk(model: Model | Path | str) -> Iterator[Path | str]:
     if isinstance(model, str | Path):
         yield located(model)
         return
-    from subgraft.interfaces.api.outputs import Model
+    from subgraft.interfaces.api.model import Model
 
     if not isinstance(model, Model):
         located(model)  # refuses it

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from subgraft.experiments.fit.base_model import BaseModelFacts
     from subgraft.experiments.fit.choices import Choice
     from subgraft.experiments.fit.split import Split
-    from subgraft.interfaces.api.outputs import Model
+    from subgraft.interfaces.api.model import Model
     from subgraft.training.progress import CurvePoint
 
 NAME = "finetuned"
@@ -51,7 +51,7 @@ class Finetuned:
     curve: tuple[CurvePoint, ...]
 
     def load(self) -> Model:
-        from subgraft.interfaces.api.outputs import load
+        from subgraft.interfaces.api.model import load
 
         return load(self.out)
 

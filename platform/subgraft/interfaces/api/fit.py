@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from subgraft.base.terminal import Terminal
     from subgraft.experiments.fit.outcome import Outcome
     from subgraft.experiments.fit.session import FitSession
-    from subgraft.interfaces.api.outputs import Model
+    from subgraft.interfaces.api.model import Model
     from subgraft.orchestration.store.events import Observer
 
 
@@ -74,7 +74,7 @@ class Fitted:
 
     def load(self) -> Model:
         """The advised model in memory. Raises UserError if none is advised."""
-        from subgraft.interfaces.api.outputs import load
+        from subgraft.interfaces.api.model import load
 
         if self.advised is None:
             raise UserError(self.advice, where=str(self.out))

@@ -23,7 +23,7 @@ from subgraft.evaluation.metrics.labelled import label_metric, label_score
 from subgraft.evaluation.metrics.significance import estimate
 from subgraft.interfaces.api.arguments import LanguagePair, pair_of, path_of
 from subgraft.interfaces.api.inputs import labelled_file
-from subgraft.interfaces.api.outputs import Model
+from subgraft.interfaces.api.model import Model
 from subgraft.interfaces.api.predict import PredictionModel, prediction_model
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from subgraft.base.errors import ArgumentError
 from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, shown
-from subgraft.interfaces.api.outputs import Model
+from subgraft.interfaces.api.model import Model
 from subgraft.interfaces.api.shown import as_html, as_text
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported

@@ -18,7 +18,7 @@ from subgraft.data.text.text_files import TextFiles
 from subgraft.evaluation.metrics.sentence_statistics import ratio
 from subgraft.evaluation.metrics.significance import Interval, compare, estimate
 from subgraft.interfaces.api.arguments import text_files_of
-from subgraft.interfaces.api.outputs import Model, load
+from subgraft.interfaces.api.model import Model, load
 from subgraft.training.objectives.causal import CausalSettings
 from subgraft.training.objectives.registry import CONTINUING_KINDS
 

@@ -18,7 +18,7 @@ from subgraft.embeddings.methods.registry import method_spec, names_with
 from subgraft.embeddings.transplanting.new_languages import add_languages, with_codes_of
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.interfaces.api.arguments import new_languages_of, one_of, require_sound, require_whole, sides_of
-from subgraft.interfaces.api.outputs import Model, load
+from subgraft.interfaces.api.model import Model, load
 from subgraft.interfaces.api.vocabularies import VocabularyLike, vocabulary_of, warn_of
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.compute.transfer import transfer_bundle

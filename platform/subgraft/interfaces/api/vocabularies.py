@@ -42,7 +42,7 @@ from subgraft.subwords.vocabulary.trim import prune as prune_vocabulary
 from subgraft.subwords.vocabulary.trim import trim as trim_vocabulary
 
 if TYPE_CHECKING:
-    from subgraft.interfaces.api.outputs import Model
+    from subgraft.interfaces.api.model import Model
 
 
 # Strings are lines; those that are names of files are refused. Paths are files of text (lines, plain or gzipped; JSON
@@ -228,7 +228,7 @@ def vocabulary_of(source: VocabularyLike, side: SideName = "decoder") -> Tokeniz
         return source
     if isinstance(source, str | Path):
         return load_vocabulary(source, side)
-    from subgraft.interfaces.api.outputs import Model  # takes seconds to load
+    from subgraft.interfaces.api.model import Model  # takes seconds to load
 
     if not isinstance(source, Model):
         message = f"expected a tokenizer, a model, a directory or a hub id, found {shown(source)}"

@@ -69,7 +69,7 @@ def generate_text(arguments: argparse.Namespace) -> None:
     inputs: Any = None
     if arguments.features is None:
         inputs = list(reading.lines(arguments.input) if arguments.input else standard_input())
-    from subgraft.interfaces.api.outputs import (  # takes seconds to load; a mistake in the text is reported at once
+    from subgraft.interfaces.api.model import (  # takes seconds to load; a mistake in the text is reported at once
         features_in,
         generate,
     )
