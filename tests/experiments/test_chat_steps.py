@@ -68,7 +68,9 @@ def read(store: Store, step: Any, name: str) -> Any:
     return json.loads((store.path(step) / name).read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("kind", ["qwen2.5", "llama-3", "gemma", "mistral"])
+@pytest.mark.parametrize(
+    "kind", ["qwen2.5", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("llama-3", "gemma", "mistral"))]
+)
 def test_an_instruct_model_is_finetuned_with_every_vocabulary(kind: str, tmp_path: Path) -> None:
     INSTRUCT[kind](tmp_path / "model")
     before = Bundle.load(tmp_path / "model")

@@ -150,7 +150,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, Store]:
     for code, line in (("fr", other[0].upper()), ("en", spanish[0])):
         with (place / "french" / f"train.{code}").open("a") as file:
             file.write(f"{line}\n")
-    return finish(place / "config.yaml", "direction_exponent=0.5")
+    return finish(place / "config.yaml", "direction_exponent=0.5", drawn=True)
 
 
 @pytest.mark.slow

@@ -88,6 +88,7 @@ def test_a_round_translates_both_ways_and_trains_on_both(finished: tuple[Pipelin
     assert set(shares) <= {"en", "de", "und"} and sum(shares.values()) == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_constrained_rounds_write_no_token_that_the_text_of_the_language_lacks(
     finished: tuple[Pipeline, Store],
 ) -> None:

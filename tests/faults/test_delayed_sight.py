@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from small_experiments import TINY, written
+from small_experiments import LONG_PRETRAINING, tiny, written
 from subgraft.orchestration.store.record import verify_artifact
 from whole_runs import BUSY, run_config
 
@@ -71,7 +71,7 @@ def test_what_another_mount_writes_is_seen_late(place: Path) -> None:
 
 
 def test_two_runs_at_once_end_well_and_leave_a_sound_store(place: Path) -> None:
-    config = str(written(place, TINY))
+    config = str(written(place, tiny(pretrain=LONG_PRETRAINING)))
     command = (sys.executable, "-m", "subgraft", "run", config)
     for process in [_start(place, *command) for _ in range(2)]:
         said, _ = process.communicate(timeout=1200)

@@ -14,7 +14,7 @@ import pytest
 
 from interrupted import attempts, await_training, weights
 from ray_heads import Head, head
-from small_experiments import TINY, finish, written
+from small_experiments import LONG_PRETRAINING, finish, tiny, written
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
@@ -56,7 +56,7 @@ def _recorded(home: Path) -> list[str]:
 
 
 def test_a_stopped_job_submitted_again_carries_on(repository: Path, up: Head, home: Path, tmp_path: Path) -> None:
-    config = written(tmp_path, TINY)
+    config = written(tmp_path, tiny(pretrain=LONG_PRETRAINING))
     command = ("--runtime-env", "runtime_env.yaml", "--", "python", "jobs/run.py", str(config))
     settings = ("runtime.checkpoint_seconds=0.000001",)
     submitted = up.job("submit", "--no-wait", "--submission-id=first", *command, *settings, cwd=repository)

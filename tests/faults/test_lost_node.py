@@ -12,7 +12,7 @@ import pytest
 from fake_clusters import fake_cluster
 from interrupted import attempts, await_training, weights
 from ray_heads import processes_with
-from small_experiments import TINY, finish, written
+from small_experiments import LONG_PRETRAINING, finish, tiny, written
 
 pytestmark = pytest.mark.ray
 
@@ -28,7 +28,7 @@ def _remove_node_of(stage: str, token: str) -> None:
 
 @pytest.mark.slow
 def test_a_node_lost_in_a_training_costs_time_alone(repository: Path, tmp_path: Path) -> None:
-    config, home = written(tmp_path, TINY), tmp_path / "elsewhere"
+    config, home = written(tmp_path, tiny(pretrain=LONG_PRETRAINING)), tmp_path / "elsewhere"
     settings = ("checkpoint_seconds=0.000001", "gpus_per_worker=1", "max_failures=2")
     with fake_cluster(repository / "cluster.yaml", idle_minutes=0.5) as up, (tmp_path / "said").open("w") as said:
         command = [sys.executable, "-m", "subgraft", "run", str(config), "--address", up.gcs]

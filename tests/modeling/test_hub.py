@@ -129,11 +129,10 @@ def test_the_hub_s_own_conversion_is_taken_and_reported(served: Hub, requested: 
 @pytest.mark.parametrize(
     ("authors", "parent"),
     [
-        (("somebody", "SFconvertbot"), COMMIT),
-        (("SFconvertbot", "somebody"), COMMIT),
-        (("SFconvertbot", "SFconvertbot"), "e" * 40),
+        pytest.param(("somebody", "SFconvertbot"), COMMIT, id="of somebody", marks=pytest.mark.slow),
+        pytest.param(("SFconvertbot", "somebody"), COMMIT, id="changed by somebody"),
+        pytest.param(("SFconvertbot", "SFconvertbot"), "e" * 40, id="of an older state", marks=pytest.mark.slow),
     ],
-    ids=["of somebody", "changed by somebody", "of an older state"],
 )
 def test_no_other_pull_request_is_taken(
     authors: tuple[str, str], parent: str, served: Hub, requested: Path, tmp_path: Path
@@ -144,7 +143,7 @@ def test_no_other_pull_request_is_taken(
     assert "model.safetensors" not in served.fetched
 
 
-@pytest.mark.parametrize("named", ["toys/en-de@v1", f"toys/en-de@{COMMIT}"])
+@pytest.mark.parametrize("named", ["toys/en-de@v1", pytest.param(f"toys/en-de@{COMMIT}", marks=pytest.mark.slow)])
 def test_an_id_may_name_its_revision(named: str, served: Hub, tmp_path: Path) -> None:
     ended = subgraft(served, tmp_path, "generate", "--model", named, "--languages", "en-de", text="the court\n")
     assert ended.returncode == 0, ended.stderr
@@ -176,7 +175,10 @@ def test_a_checkpoint_of_the_hub_is_recorded_with_its_commit(served: Hub, tmp_pa
 
 @pytest.mark.parametrize(
     ("asked", "message"),
-    [("toys/en-de", "no revision v7"), ("toys/nothing", "neither a directory nor a model on the hub")],
+    [
+        pytest.param("toys/en-de", "no revision v7", marks=pytest.mark.slow),
+        ("toys/nothing", "neither a directory nor a model on the hub"),
+    ],
 )
 def test_what_the_hub_does_not_have(asked: str, message: str, served: Hub, tmp_path: Path) -> None:
     ended = subgraft(served, tmp_path, "convert", asked, "--revision", "v7", "--out", str(tmp_path / "new"))

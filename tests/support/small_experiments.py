@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -13,6 +14,7 @@ from ruamel.yaml import YAML
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
+from subgraft.evaluation.reporting import drawing
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
@@ -30,14 +32,17 @@ cleaning: {drop_held_out: false}
 upstream: {corpus: upstream, vocabulary: {size: 60, byte_fallback: false}}
 downstream: {corpus: downstream, vocabulary: {size: 75, byte_fallback: false}}
 model: {d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}
-pretrain: {epochs: 40, batch_size: 500, precision: fp32, dev_sentences: 2}
+pretrain: {epochs: 2, batch_size: 500, precision: fp32, dev_sentences: 2}
 finetune: {epochs: 1, max_steps: 4, batch_size: 500, precision: fp32, dev_sentences: 2}
 systems:
   - {name: plain, vocabulary: upstream}
   - {name: mean, initialiser: mean}
 evaluation: {beam: 1, speed_sentences: 2, speed_repeats: 1, test_sentences: 3, bootstrap_samples: 20}
 """
-"""Two systems; pretraining lasts for some seconds, everything else for as little as it can."""
+"""Two systems, each step of which is as short as it can be."""
+
+LONG_PRETRAINING = "{epochs: 40, batch_size: 500, precision: fp32, dev_sentences: 2}"
+"""Some seconds, in which something can happen to it."""
 
 
 def tiny(**sections: str) -> str:
@@ -65,10 +70,21 @@ def planned(config: Path, *changes: str) -> Pipeline:
     return Pipeline(load(config, Experiment, changes), config.parent)
 
 
-def finish(config: Path, *changes: str) -> tuple[Pipeline, Store]:
-    """Every step up to the report, one after another."""
+def finish(config: Path, *changes: str, drawn: bool = False) -> tuple[Pipeline, Store]:
+    """Every step up to the report, one after another. drawn: whether the report's pictures are drawn."""
     pipeline = planned(config, *changes)
-    return pipeline, finish_steps([pipeline.report], config.parent)
+    with nullcontext() if drawn else undrawn():
+        return pipeline, finish_steps([pipeline.report], config.parent)
+
+
+@contextmanager
+def undrawn() -> Iterator[None]:
+    """Reports have a few bytes in place of their pictures, which take seconds to draw and few tests look at."""
+    png, drawing.png = drawing.png, lambda figure: b"\x89PNG"
+    try:
+        yield
+    finally:
+        drawing.png = png
 
 
 @cache

@@ -23,7 +23,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[int, float], d
 @pytest.mark.parametrize(
     ("kind", "workers"),
     [
-        ("plain", 2),
+        pytest.param("plain", 2, marks=pytest.mark.slow),
         ("zero2", 2),
         pytest.param("zero0", 2, marks=pytest.mark.slow),
         pytest.param("zero1", 2, marks=pytest.mark.slow),

@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from PIL import Image
 
 from comparison_data import document_of, write_report
-from subgraft.evaluation.reporting import drawing
+from small_experiments import undrawn
 from subgraft.evaluation.reporting.document import Figure
 from subgraft.evaluation.reporting.drawing import new_figure, png
 from subgraft.evaluation.reporting.findings import GENERATED_NOTICE
@@ -75,9 +76,9 @@ def written(report_data: ReportData, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures take seconds to draw, and a test of text does not look at them."""
-    monkeypatch.setattr(drawing, "png", lambda figure: b"picture")
+def without_pictures() -> Iterator[None]:
+    with undrawn():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +112,7 @@ def test_images_are_the_plots_next_to_the_markdown(written: Path, page: StrictRe
             assert len(opened.convert("RGB").getcolors(1 << 20) or ()) > 50
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("without_pictures")
 def test_the_baseline_has_no_ratio_to_itself(report_data: ReportData) -> None:
     assert report_data.baseline is not None
     alone = replace(report_data, systems=report_data.results(report_data.baseline))
@@ -119,7 +120,7 @@ def test_the_baseline_has_no_ratio_to_itself(report_data: ReportData) -> None:
     assert "×0.66" in str(results(report_data))
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("without_pictures")
 def test_dev_references_that_were_left_out_are_reported(report_data: ReportData) -> None:
     curve = tuple(replace(point, references_left_out=2) for point in report_data.systems[0].curve)
     cut = replace(report_data, systems=(replace(report_data.systems[0], curve=curve), *report_data.systems[1:]))
@@ -155,7 +156,7 @@ def test_both_forms_say_the_same(report_data: ReportData, written: Path, page: S
         assert said in markdown
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("without_pictures")
 def test_text_from_outside_cannot_break_the_page(report_data: ReportData, tmp_path: Path) -> None:
     evil = "<script>alert(1)</script> | **x** `y` <img src=http://e.vil/a.png>"
     example = SegmentationExample(evil, 3, (evil,), (evil,))
@@ -198,7 +199,7 @@ def test_equal_data_makes_equal_bytes(report_data: ReportData, written: Path, tm
             assert (tmp_path / path.relative_to(written)).read_bytes() == path.read_bytes(), path.name
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("without_pictures")
 def test_real_corpora_carry_no_notice_and_one_seed_says_so(report_data: ReportData, tmp_path: Path) -> None:
     real = replace(
         report_data,
@@ -211,7 +212,7 @@ def test_real_corpora_carry_no_notice_and_one_seed_says_so(report_data: ReportDa
     assert "describe these outputs only; other seeds may differ" in markdown
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("without_pictures")
 def test_monolingual_text_is_counted(written: Path, report_data: ReportData, tmp_path: Path) -> None:
     facts = TextFacts("target", "de", 1500, 1200, 34567, {"in dev or test": 40, "a second time": 260}, 12)
     corpora = tuple(replace(corpus, dropped={"in dev or test": 7}, near_copies=3) for corpus in report_data.corpora)
@@ -297,7 +298,7 @@ def test_the_picture_of_many_systems_has_the_best_on_dev(wide_data: ReportData) 
     assert "Of 22 systems these are best on dev" in scores_figure(wide_data, main_scores(wide_data)).caption
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("without_pictures")
 def test_the_first_screen_has_the_answer_the_command_and_a_picture(report_data: ReportData, tmp_path: Path) -> None:
     """In this order, in both forms; all else is below it, folded in HTML."""
     data = replace(report_data, command="subgraft run configs/laws.yaml finetune.epochs=5")
@@ -329,14 +330,14 @@ def test_the_first_screen_has_the_answer_the_command_and_a_picture(report_data: 
     assert "details::details-content { content-visibility: visible" in html.partition("@media print")[2]
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("without_pictures")
 def test_what_was_not_measured_has_no_section(report_data: ReportData) -> None:
     added = registry.measured(report_data, "translation")
     titles = {section.title for section in document_of(report_data, added).sections}
     assert not titles & {"Sweeps", "Calibration", "Forgetting", "Intrinsic quality"}
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("without_pictures")
 def test_trained_parameters_are_reported_where_systems_differ(report_data: ReportData) -> None:
     said = "Parameters that finetuning trained"
     alike = [replace(each, trained_parameters=each.parameters, peak_memory=2**30) for each in report_data.systems]
@@ -350,7 +351,7 @@ def test_trained_parameters_are_reported_where_systems_differ(report_data: Repor
     assert said not in str(results(report_data))
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("without_pictures")
 def test_the_step_of_the_weights_is_shown_and_step_0_is_warned_of(report_data: ReportData, tmp_path: Path) -> None:
     """In the table of curves, before the scores, and below the system's name."""
     assert all(system.selected_step for system in report_data.systems)
@@ -371,7 +372,7 @@ def test_the_step_of_the_weights_is_shown_and_step_0_is_warned_of(report_data: R
     assert after.count("before any training") == 1
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("without_pictures")
 def test_without_a_baseline_none_is_mentioned(report_data: ReportData, tmp_path: Path) -> None:
     write_report(replace(report_data, baseline=None), tmp_path)
     for form in ("report.md", "report.html"):
@@ -380,7 +381,7 @@ def test_without_a_baseline_none_is_mentioned(report_data: ReportData, tmp_path:
     assert "There is no baseline" in (tmp_path / "report.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("without_pictures")
 def test_speeds_of_a_busy_machine_are_marked(report_data: ReportData, tmp_path: Path) -> None:
     """Those alone; and none where the load is unknown, or no more than the cores."""
     loads = {"mean": (12.3, 2), "AVG": (2.0, 2), "random": (None, None)}

@@ -40,7 +40,7 @@ def model(tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-@pytest.fixture(params=["large files apart", "all in one commit"])
+@pytest.fixture(params=["large files apart", pytest.param("all in one commit", marks=pytest.mark.slow)])
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Hub]:
     (tmp_path / "hub").mkdir()
     with hub(tmp_path / "hub", TOKEN, large=request.param == "large files apart") as made:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from small_experiments import planned, tiny, written
+from small_experiments import LONG_PRETRAINING, planned, tiny, written
 from subgraft.base.errors import UserError
 from subgraft.interfaces.api.experiments import stopped_after
 from subgraft.interfaces.cli import main
@@ -28,7 +28,7 @@ from subgraft.training.checkpoint import Checkpoints
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SUBGRAFT_HOME", str(tmp_path / "home"))
-    return written(tmp_path, tiny())
+    return written(tmp_path, tiny(pretrain=LONG_PRETRAINING))
 
 
 def pretraining(config: Path, *changes: str) -> Step:

@@ -50,7 +50,7 @@ def made(place: Path, overrides: Sequence[str] = ()) -> tuple[SystemSteps, Store
     )
 
 
-@pytest.fixture(scope="module", params=["translation", "masked"])
+@pytest.fixture(scope="module", params=["translation", pytest.param("masked", marks=pytest.mark.slow)])
 def transferred(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[SystemSteps, Store]:
     return made(tmp_path_factory.mktemp(request.param), MASKED if request.param == "masked" else ())
 

@@ -56,7 +56,7 @@ TRAINED = (
 )
 
 
-@pytest.fixture(scope="module", params=["decoder", "encoder, decoder"])
+@pytest.fixture(scope="module", params=[pytest.param("decoder", marks=pytest.mark.slow), "encoder, decoder"])
 def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, Store]:
     return finish(written(tmp_path_factory.mktemp("bert"), CONFIG), f"sides=[{request.param}]")
 

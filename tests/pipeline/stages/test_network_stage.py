@@ -53,7 +53,14 @@ def _systems(config: Path, *overrides: str) -> dict[str, SystemSteps]:
     return {steps.system.name: steps for steps in pipeline.systems}
 
 
-@pytest.mark.parametrize("overrides", [(), MBART, MASKED], ids=["translation", "two objectives", "masked"])
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        pytest.param((), id="translation"),
+        pytest.param(MBART, id="two objectives", marks=pytest.mark.slow),
+        pytest.param(MASKED, id="masked", marks=pytest.mark.slow),
+    ],
+)
 def test_rows_of_both_sides_are_made_by_what_was_trained(tmp_path: Path, overrides: tuple[str, ...]) -> None:
     systems, home = _systems(written(tmp_path, CONFIG), *overrides), tmp_path / "home"
     network, mean = systems["network"], systems["mean"]

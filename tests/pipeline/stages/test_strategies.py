@@ -38,7 +38,7 @@ CONFIG = tiny(
 )
 
 
-@pytest.fixture(scope="module", params=["marian", "mbart"])
+@pytest.fixture(scope="module", params=[pytest.param("marian", marks=pytest.mark.slow), "mbart"])
 def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, Store]:
     place = tmp_path_factory.mktemp(request.param)
     return finish(written(place, CONFIG), f"model.family={request.param}")

@@ -56,7 +56,10 @@ def perform_all(pipeline: Pipeline, steps: list[Step], home: Path) -> Store:
     return Store(home)
 
 
-@pytest.mark.parametrize(("task", "source"), [QUESTIONS, FIELDS], ids=["questions", "fields"])
+@pytest.mark.parametrize(
+    ("task", "source"),
+    [pytest.param(*QUESTIONS, id="questions", marks=pytest.mark.slow), pytest.param(*FIELDS, id="fields")],
+)
 def test_a_task_within_one_language_goes_all_the_way(tmp_path: Path, task: str, source: str) -> None:
     pipeline = configured(tmp_path, task, source)
     store = perform_all(pipeline, [pipeline.report], tmp_path / "home")
