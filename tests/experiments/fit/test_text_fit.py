@@ -147,11 +147,11 @@ def test_a_plan_compares_vocabularies_and_trains_nothing(
     assert extended.initialiser == "fitted" and extended.untie == tied and not old.untie
     untied = "untied" if tied else "old"
     assert _rates(experiment, "old") == _rates(experiment, untied) == (6e-5 if tied else None, None)
-    assert _rates(experiment, "extended") == ((6e-5, 2e-4) if tied else (None, None))
-    assert replaced.new_embedding_learning_rate == 1e-3
+    assert _rates(experiment, "extended") == _rates(experiment, "replaced") == (6e-5 if tied else None, 1e-3)
     assert main([*FIT, "--out", "alone", "--plan"]) == 0
     alone = load(here / "alone" / "fit.yaml", Experiment)
-    assert _rates(alone, "extended") == _rates(alone, untied) == (2e-4 if tied else None, None)
+    assert _rates(alone, "extended") == (2e-4 if tied else None, 1e-3)
+    assert _rates(alone, untied) == (2e-4 if tied else None, None)
     assert replaced.initialiser == "mean" and experiment.finetune.label_smoothing == 0
     texts = {
         name: set((here / "fitted" / "text" / "task" / f"{name}.und").read_text().splitlines())

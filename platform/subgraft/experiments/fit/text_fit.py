@@ -455,20 +455,19 @@ class _Configuration:
 
         Untied embeddings that learn as fast as the body gain 0.01 bits, and lose 0.1 on other text, if there is one.
         """
-        mean = {"initialiser": "mean", "new_embedding_learning_rate": NEW_EMBEDDING_LEARNING_RATE}
+        new: dict[str, Any] = {"new_embedding_learning_rate": NEW_EMBEDDING_LEARNING_RATE}
         untied: dict[str, Any] = {}
-        fitted: dict[str, Any] = {"initialiser": "fitted"}
         if self.model.is_tied:
             untied = {"untie": True} if self.other else {"untie": True, "embedding_learning_rate": LEARNING_RATE}
-            fitted |= untied | ({"new_embedding_learning_rate": LEARNING_RATE} if self.other else {})
         systems: list[Any] = [{"name": OLD, "vocabulary": "upstream"}]
         if untied:
             system = {"name": UNTIED, "vocabulary": "upstream", **untied}
             systems.append(Commented(system, "output embeddings of its own, which the extended vocabulary gets too"))
-        systems.append({"name": EXTENDED, **(fitted if self.model.is_decoder else mean)})
+        start = {"initialiser": "fitted", **untied} if self.model.is_decoder else {"initialiser": "mean"}
+        systems.append({"name": EXTENDED, **start, **new})
         if self.replaced is not None:
             replacing = {"vocabulary_mode": "replace", "vocabulary_size": self.replaced, "vocabulary_min_count": 1}
-            systems.append({"name": REPLACED, **mean, **replacing})
+            systems.append({"name": REPLACED, "initialiser": "mean", **new, **replacing})
         return systems
 
     def _fitted_training(self) -> Section:
