@@ -32,6 +32,7 @@ def _run(repository: Path, script: str, *options: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_all_parts_run_where_only_training_can_be_imported(repository: Path, tmp_path: Path) -> None:
     _run(repository, "gpu", "--json", str(tmp_path / "tiny.json"))
     result = json.loads((tmp_path / "tiny.json").read_text())
@@ -46,6 +47,7 @@ def test_all_parts_run_where_only_training_can_be_imported(repository: Path, tmp
     assert result["machine"]["versions"]["torch"] == torch.__version__
 
 
+@pytest.mark.slow
 def test_a_language_model_is_compared_by_several_processes_and_a_rerun_goes_on(
     repository: Path, tmp_path: Path
 ) -> None:

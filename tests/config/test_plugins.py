@@ -43,7 +43,11 @@ def test_evaluate_scores_by_a_metric_of_a_package_and_signs_it(package: Path, tm
     ("metric", "message"),
     [
         ("lenght-ratio", "no installed package offers the metric 'lenght-ratio'"),
-        ("too-few", "too-few of ownpackage 1.2: the metric returned 1 scores for 3 sentences"),
+        pytest.param(
+            "too-few",
+            "too-few of ownpackage 1.2: the metric returned 1 scores for 3 sentences",
+            marks=pytest.mark.slow,
+        ),
         ("absent", "subgraft.metrics: absent: cannot be loaded: AttributeError"),
     ],
 )

@@ -115,6 +115,7 @@ def test_constrained_rounds_write_no_token_that_the_text_of_the_language_lacks(
                 assert text.stage.min_count is None and text.stage.engine == "ctranslate2"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["text", "model"])
 def test_a_killed_round_carries_on_to_the_same_result(
     finished: tuple[Pipeline, Store], role: str, monkeypatch: pytest.MonkeyPatch

@@ -31,6 +31,7 @@ def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_every_way_for_a_second(corpora: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = corpora / "out"
     asked = ["--out", str(out), "--sizes", "340", "380", "--seconds", "0.4", "--width", "16", "--batch", "400"]

@@ -109,6 +109,7 @@ def test_the_coming_batches_are_those_of_the_epochs_one_after_another() -> None:
     assert len(list(upcoming_batches(plan, bounded, (1, 1), 5, 6))) == 2
 
 
+@pytest.mark.slow
 def test_two_workers_agree_on_candidates_and_train_as_one_does(tmp_path: Path) -> None:
     losses = run_workers("plain", 1, tmp_path / "one", task="sampled")
     together = run_workers("plain", 2, tmp_path / "two", task="sampled")

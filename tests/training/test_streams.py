@@ -233,6 +233,7 @@ def test_micro_batches_change_nothing_but_rounding(corpus: Corpus, tmp_path: Pat
         torch.testing.assert_close(parts[name], tensor, rtol=1e-2, atol=1e-3, msg=name)
 
 
+@pytest.mark.slow
 def test_two_workers_train_as_one_does(tmp_path: Path) -> None:
     """Rows of a stream go from worker to worker, since micro-batches are cut by length."""
     losses = run_workers("plain", 1, tmp_path / "one", task="permuted")

@@ -161,6 +161,7 @@ def test_a_plan_compares_vocabularies_and_trains_nothing(
     assert not (here / "home" / "store").exists() and not (here / "fitted" / "model").exists()
 
 
+@pytest.mark.slow
 def test_new_subwords_are_frequent_in_what_is_read(here: Path) -> None:
     CHECKPOINTS["gpt2"].publish(here / "model")
     lines = sentences(WORDS, ["", "n", "en"], 9000, 5)

@@ -244,7 +244,9 @@ def test_what_cannot_be_served_is_refused(tmp_path: Path, capsys: pytest.Capture
     assert main(["serve", str(tmp_path / "marian"), "--port", "0", "--token-file", str(token)]) == 2
 
 
-@pytest.mark.parametrize(("number", "host"), [(signal.SIGTERM, "127.0.0.1"), (signal.SIGINT, "0.0.0.0")])
+@pytest.mark.parametrize(
+    ("number", "host"), [(signal.SIGTERM, "127.0.0.1"), pytest.param(signal.SIGINT, "0.0.0.0", marks=pytest.mark.slow)]
+)
 def test_a_served_model_answers_many_at_once_and_ends_on_a_signal(
     number: signal.Signals, host: str, tmp_path: Path
 ) -> None:
