@@ -91,14 +91,14 @@ def test_a_vocabulary_that_is_not_its_model_s_is_left_to_tokenizers(tmp_path: Pa
 def test_a_model_of_another_normalisation_or_scores_in_between_is_left_to_tokenizers() -> None:
     proto = parse(learn(invented(600), kind="unigram", size=160).sentencepiece_model or b"")
     proto.pieces[20].score += 1e-4
-    assert _cuts(proto.SerializeToString()) is None
+    assert _segmenter_of(proto.SerializeToString()) is None
     proto.pieces[20].score = round(proto.pieces[20].score)
-    assert _cuts(proto.SerializeToString()) is not None
+    assert _segmenter_of(proto.SerializeToString()) is not None
     proto.normalizer_spec.precompiled_charsmap = proto.normalizer_spec.precompiled_charsmap[:-1] + b"x"
-    assert _cuts(proto.SerializeToString()) is None
+    assert _segmenter_of(proto.SerializeToString()) is None
 
 
-def _cuts(model: bytes) -> SentencePieceSegmenter | None:
+def _segmenter_of(model: bytes) -> SentencePieceSegmenter | None:
     tokenizer = Tokenizer(Source(convert(model).to_str(), {}, model))
     return tokenizer._by_sentencepiece
 

@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Any
 from subgraft.base.errors import ArgumentError, UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import MAX_LOST_LINES
-from subgraft.interfaces.api.arguments import (
-    LanguagePair,
-    located,
-    pair_of,
-    path_of,
-    require_share,
-    text_files_of,
-)
+from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, path_of, require_share, text_files_of
 from subgraft.interfaces.api.inputs import (
     Pairs,
     TextSource,

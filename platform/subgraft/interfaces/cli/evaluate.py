@@ -13,14 +13,7 @@ from subgraft.base.errors import UserError
 from subgraft.base.security.terminal_escaping import say
 from subgraft.data.tasks.registry import TASKS
 from subgraft.data.text import reading
-from subgraft.interfaces.cli.arguments import (
-    MODEL_HELP,
-    Commands,
-    add_field,
-    add_json,
-    print_json,
-    text_field,
-)
+from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_field, add_json, print_json, text_field
 from subgraft.interfaces.cli.generate import SEARCH, add_documents, add_generation, search_options, translated_documents
 
 if TYPE_CHECKING:

@@ -15,14 +15,7 @@ from subgraft.base.security.terminal_escaping import say, write
 from subgraft.data.sources.labelled_files import LabelledFiles
 from subgraft.data.tasks.labelled import LabelledFormat, Row
 from subgraft.data.text import reading
-from subgraft.interfaces.cli.arguments import (
-    MODEL_HELP,
-    Commands,
-    add_field,
-    add_languages,
-    input_file,
-    standard_input,
-)
+from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_field, add_languages, input_file, standard_input
 
 if TYPE_CHECKING:
     from subgraft.training.understanding.input_forms import InputForm
