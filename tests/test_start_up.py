@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from hubs import hub
 from small_experiments import TINY, finish, written
 from subgraft.interfaces.cli import GROUPS, parser
 from subgraft.interfaces.cli.arguments import Parser
@@ -103,6 +104,44 @@ def test_what_reads_vocabularies_alone_imports_no_torch(tmp_path: Path) -> None:
         code, modules, message = ended(tmp_path, *command)
         assert code == 0, message
         assert not modules & {"torch", "transformers", "ray"}, command
+
+
+# Runs commands one after the other, and reports for each whether torch has been imported by then.
+WATCHED_IN_TURN = """
+import json, sys
+from subgraft.interfaces.cli import main
+for line in sys.stdin.read().splitlines():
+    print(json.dumps([main(line.split()), "torch" in sys.modules]))
+"""
+
+
+def test_a_model_that_is_nowhere_is_reported_before_torch_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("the court\n")
+    commands = """
+        generate --model toys/absent
+        generate --beam 2 toys/absent
+        evaluate --model toys/absent --sources text --references text
+        predict toys/absent --input text
+        serve . toys/absent
+        export toys/absent --to transformers --out out
+        convert toys/absent --out out
+        transfer --model toys/absent --vocab toys/absent --out out
+        transfer --model . --vocab toys/absent --out out
+        embed --model toys/absent --generator avg --tokens text --out out.safetensors
+        assemble --model toys/absent --out out
+        generator train --model toys/absent --text text --languages en-en --out out
+        fit toys/absent --text text --out out
+        advise toys/absent --text text
+    """
+    lines = commands.strip().splitlines()
+    program = [sys.executable, "-c", WATCHED_IN_TURN]
+    with hub(tmp_path) as server:
+        environment = {**os.environ, "HF_ENDPOINT": server.address, "HF_HUB_OFFLINE": "0"}
+        done = subprocess.run(
+            program, input="\n".join(lines), cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
+        )
+    assert [json.loads(each) for each in done.stdout.splitlines()] == [[2, False]] * len(lines), done.stderr
+    assert done.stderr.count("toys/absent: neither a directory nor a model on the hub") == len(lines)
 
 
 @pytest.mark.parametrize(

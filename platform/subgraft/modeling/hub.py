@@ -90,6 +90,12 @@ def resolve_model(model: Path | str, files: Sequence[str] = HUB_FILES, *, body: 
     return local_copy if converted is None else _download(hub_id, files, converted)
 
 
+def require_on_hub(model: str) -> None:
+    """Raise UserError or OperationalError for an id that the hub does not have; not of a registered model."""
+    if not model.startswith("models:/"):
+        resolve_model(model, ["config.json"])
+
+
 def with_revision(model: str, revision: str | None) -> str:
     """A hub id with a commit, branch or tag. Raises UserError for a directory, and for an id that has one already."""
     if revision is None:

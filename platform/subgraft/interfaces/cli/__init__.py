@@ -11,13 +11,14 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Any, TextIO
 
 from subgraft import __version__
 from subgraft.base.errors import ArgumentError, LossWarning, SubgraftError, Terminated
 from subgraft.base.security.redaction import redact
 from subgraft.base.security.terminal_escaping import name_stream_in_errors, say
-from subgraft.interfaces.cli.arguments import Parser
+from subgraft.interfaces.cli.arguments import ModelName, Parser
 from subgraft.orchestration.store.disk import full_disk, is_full_disk
 
 # The modules of this package with their commands. One is imported when its command is typed: all take half a second.
@@ -104,6 +105,16 @@ def _losses_as_lines() -> Iterator[None]:
         yield
 
 
+def _require_models(parsed: argparse.Namespace) -> None:
+    """Raise UserError or OperationalError for the first model that is named and is nowhere."""
+    for value in vars(parsed).values():
+        for name in value if isinstance(value, list) else [value]:
+            if isinstance(name, ModelName) and not Path(name).exists():
+                from subgraft.modeling.hub import require_on_hub
+
+                require_on_hub(name)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the console script's exit code."""
     gc.set_threshold(50_000)  # the default takes a tenth of the time in which torch and transformers are imported
@@ -112,6 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         words = sys.argv[1:] if arguments is None else arguments
         parsed = parser(*words[:1]).parse(words)
+        _require_models(parsed)
         with _losses_as_lines():
             code: int | None = parsed.command(parsed)
         with name_stream_in_errors(sys.stdout):

@@ -37,6 +37,12 @@ def console() -> Terminal:
 
 
 MODEL_HELP = "a directory, a hub id, or models:/NAME@ALIAS"
+
+
+class ModelName(str):
+    """What an option names as a model. `main` looks for it before a command imports torch, which takes seconds."""
+
+
 # "en", "en_XX" and "zh-Hant"; a hyphen before a small letter parts two languages.
 _CODE = r"[a-z]{2,3}(?:_[A-Za-z]{2,4}|-[A-Z][A-Za-z]{1,3})?"
 _LANGUAGES = re.compile(rf"({_CODE})(?:-({_CODE}))?")
@@ -78,11 +84,12 @@ class Parser(argparse.ArgumentParser):
         if model is not None:
             if not remaining:
                 self.error("the following arguments are required: --model")
-            setattr(parsed, model.dest, remaining.pop(0))
+            setattr(parsed, model.dest, ModelName(remaining.pop(0)))
         # argparse fills positional arguments in one place only, and returns those after an option.
-        lists = [each.dest for each in self._actions if not each.option_strings and each.nargs in ("*", "+")]
+        lists = [each for each in self._actions if not each.option_strings and each.nargs in ("*", "+")]
         if remaining and lists:
-            setattr(parsed, lists[-1], [*getattr(parsed, lists[-1]), *remaining])
+            more = [self._get_value(lists[-1], word) for word in remaining]
+            setattr(parsed, lists[-1].dest, [*getattr(parsed, lists[-1].dest), *more])
         elif remaining:
             self.error(f"unexpected: {' '.join(remaining)}")
         return parsed, []

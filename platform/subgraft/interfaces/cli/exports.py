@@ -14,7 +14,7 @@ from subgraft.base.errors import UserError
 from subgraft.base.security.terminal_escaping import say
 from subgraft.interfaces.api.arguments import local_model
 from subgraft.interfaces.api.exports import QUANTIZATIONS, WEIGHT_TYPES, FormatName
-from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_languages, add_out, selected
+from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, ModelName, add_languages, add_out, selected
 from subgraft.orchestration.store.outputs import new_directory
 from subgraft.orchestration.tracking.server import recording_server
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def add_to(commands: Commands) -> None:
     _add_conversion(commands)
     export = commands.add_parser("export", help="convert a model for another engine")
-    export.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    export.add_argument("model", type=ModelName, metavar="MODEL", help=MODEL_HELP)
     export.add_argument("--to", required=True, choices=get_args(FormatName), help="the engine")
     export.add_argument(
         "--quantization", choices=QUANTIZATIONS, help="for ctranslate2: type of the weights (default: float32)"
@@ -99,7 +99,7 @@ _LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 
 def _add_push(commands: Commands) -> None:
     push = commands.add_parser("push", help="publish a model on the Hugging Face hub, with a model card")
-    push.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    push.add_argument("model", type=ModelName, metavar="MODEL", help=MODEL_HELP)
     push.add_argument("name", metavar="OWNER/NAME", help="the repository on the hub, created if it does not exist")
     push.add_argument("--dry-run", action="store_true", help="write the folder to --out, and upload nothing")
     push.add_argument("--out", type=Path, metavar="DIR", help="for a dry run; absent or empty")
@@ -180,8 +180,12 @@ def _add_conversion(commands: Commands) -> None:
     convert = commands.add_parser(
         "convert", help="convert a pytorch_model.bin or a GGUF to safetensors, or merge a LoRA adapter into its base"
     )
-    convert.add_argument("model", metavar="MODEL", help="a directory, a hub id or a GGUF file; with --base a directory")
-    convert.add_argument("--base", metavar="MODEL", help="for a LoRA adapter: the base (default: the one it names)")
+    convert.add_argument(
+        "model", type=ModelName, metavar="MODEL", help="a directory, a hub id or a GGUF file; with --base a directory"
+    )
+    convert.add_argument(
+        "--base", type=ModelName, metavar="MODEL", help="for a LoRA adapter: the base (default: the one it names)"
+    )
     convert.add_argument("--revision", metavar="COMMIT", help="commit of the hub's repository (default: the newest)")
     add_out(convert)
     convert.set_defaults(command=convert_model)

@@ -16,6 +16,7 @@ from subgraft.base.security.terminal_escaping import say
 from subgraft.interfaces.cli.arguments import (
     MODEL_HELP,
     Commands,
+    ModelName,
     add_field,
     add_json,
     add_max_lost_lines,
@@ -44,7 +45,7 @@ WHAT = (
 
 def add_to(commands: Commands) -> None:
     fit = commands.add_parser("fit", help="fit a model to text, pairs or labels, without YAML", description=WHAT)
-    fit.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    fit.add_argument("model", type=ModelName, metavar="MODEL", help=MODEL_HELP)
     pairs = (
         "two files, plain or gzipped; line N of one translates line N of the other. Lines that are blank in both end a "
         "document. Or one file: bilingual (TMX, XLIFF) or a table (CSV, TSV, JSON lines, Parquet). Repeat it, each "
@@ -150,7 +151,7 @@ def _add_advise(commands: Commands) -> None:
     advising = commands.add_parser(
         "advise", help="predict the effect of another vocabulary on a text, before any training"
     )
-    advising.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    advising.add_argument("model", type=ModelName, metavar="MODEL", help=MODEL_HELP)
     add_text(advising)
     side = "whether the model reads the text or writes it (default: decoder)"
     advising.add_argument("--side", choices=("encoder", "decoder"), default="decoder", help=side)

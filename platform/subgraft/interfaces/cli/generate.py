@@ -14,6 +14,7 @@ from subgraft.data.text import reading
 from subgraft.interfaces.cli.arguments import (
     MODEL_HELP,
     Commands,
+    ModelName,
     add_languages,
     input_file,
     selected,
@@ -27,7 +28,7 @@ SEARCH = ("languages", "beam", "batch_size")
 
 def add_to(commands: Commands) -> None:
     generate = commands.add_parser("generate", help="generate text with a model")
-    generate.add_argument("--model", required=True, help=f"{MODEL_HELP}, an export, or a GGUF")
+    generate.add_argument("--model", type=ModelName, required=True, help=f"{MODEL_HELP}, an export, or a GGUF")
     lines = "one sentence or prompt per line; default, and for -: standard input"
     inputs = generate.add_mutually_exclusive_group()
     inputs.add_argument("--input", type=input_file, metavar="FILE", help=lines)

@@ -15,7 +15,15 @@ from subgraft.base.security.terminal_escaping import say, write
 from subgraft.data.sources.labelled_files import LabelledFiles
 from subgraft.data.tasks.labelled import LabelledFormat, Row
 from subgraft.data.text import reading
-from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_field, add_languages, input_file, standard_input
+from subgraft.interfaces.cli.arguments import (
+    MODEL_HELP,
+    Commands,
+    ModelName,
+    add_field,
+    add_languages,
+    input_file,
+    standard_input,
+)
 
 if TYPE_CHECKING:
     from subgraft.training.understanding.input_forms import InputForm
@@ -41,7 +49,7 @@ def add_to(commands: Commands) -> None:
     predict = commands.add_parser(
         "predict", help="predict labels, tags, answers or ranks with a finetuned model", description=PREDICT
     )
-    predict.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    predict.add_argument("model", type=ModelName, metavar="MODEL", help=MODEL_HELP)
     predict.add_argument("--input", type=input_file, metavar="FILE", help="default, and for -: standard input")
     form = "lines of text, or a file with the columns of labelled files (default: by its ending; of others, lines)"
     predict.add_argument("--format", choices=("lines", *_FORMATS.values()), help=form)

@@ -20,7 +20,7 @@ from subgraft.base.security.private_files import secret_file
 from subgraft.base.security.terminal_escaping import say
 from subgraft.config.settings_base import DecodingEngine
 from subgraft.interfaces.api.arguments import local_model
-from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_languages, whole_number
+from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, ModelName, add_languages, whole_number
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -34,8 +34,10 @@ def add_to(commands: Commands) -> None:
         "serve", help="answer requests for translations, completions or labels on this machine, and show a page"
     )
     models = f"{MODEL_HELP}, or the output of `export --to ctranslate2` or `--to gguf`; several are compared"
-    serve.add_argument("models", nargs="+", metavar="MODEL", help=models)
-    serve.add_argument("--compare-with", metavar="MODEL", help="a further model, as if it followed the others")
+    serve.add_argument("models", type=ModelName, nargs="+", metavar="MODEL", help=models)
+    serve.add_argument(
+        "--compare-with", type=ModelName, metavar="MODEL", help="a further model, as if it followed the others"
+    )
     serve.add_argument("--port", type=whole_number(0, 65535), default=8111, help="0 for any free port (default 8111)")
     host = f"address to listen on, as 0.0.0.0 in a container; there is no TLS (default {HOST}: this machine alone)"
     serve.add_argument("--host", metavar="ADDRESS", type=_address, default=HOST, help=host)

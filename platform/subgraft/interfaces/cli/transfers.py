@@ -18,6 +18,7 @@ from subgraft.interfaces.api.arguments import local_model, require_sound
 from subgraft.interfaces.cli.arguments import (
     MODEL_HELP,
     Commands,
+    ModelName,
     add_languages,
     add_out,
     console,
@@ -44,7 +45,7 @@ def add_to(commands: Commands) -> None:
 
 def _add_similar(commands: Commands) -> None:
     similar = commands.add_parser("similar", help="list the tokens that are morphologically similar to unseen ones")
-    similar.add_argument("--vocab", required=True, help="a vocabulary or model directory, or a hub id")
+    similar.add_argument("--vocab", type=ModelName, required=True, help="a vocabulary or model directory, or a hub id")
     tokens = similar.add_mutually_exclusive_group(required=True)
     tokens.add_argument("--token", help="a subword with its mark, as in ▁word, ##ing or Ġword")
     tokens.add_argument("--tokens", type=Path, metavar="FILE", help="one subword per line")
@@ -55,7 +56,7 @@ def _add_similar(commands: Commands) -> None:
 
 def _add_embed(commands: Commands) -> None:
     embed = commands.add_parser("embed", help="generate embeddings of unseen tokens")
-    embed.add_argument("--model", required=True, help=MODEL_HELP)
+    embed.add_argument("--model", type=ModelName, required=True, help=MODEL_HELP)
     embed.add_argument("--generator", required=True, help="avg, or the directory of a trained generator")
     embed.add_argument("--tokens", type=Path, required=True, metavar="FILE", help="one subword per line")
     embed.add_argument("--side", choices=("encoder", "decoder"), default="decoder")
@@ -71,7 +72,7 @@ def _add_embed(commands: Commands) -> None:
 
 def _add_assemble(commands: Commands) -> None:
     assemble = commands.add_parser("assemble", help="make an encoder-decoder of a BERT")
-    assemble.add_argument("--model", required=True, help="a directory or hub id")
+    assemble.add_argument("--model", type=ModelName, required=True, help="a directory or hub id")
     assemble.add_argument("--seed", type=whole_number(0), default=1, help="seed of the new cross-attention")
     add_out(assemble)
     assemble.set_defaults(command=assemble_model)
@@ -79,8 +80,8 @@ def _add_assemble(commands: Commands) -> None:
 
 def _add_transfer(commands: Commands) -> None:
     transfer = commands.add_parser("transfer", help="give a model another vocabulary")
-    transfer.add_argument("--model", required=True, help=MODEL_HELP)
-    transfer.add_argument("--vocab", required=True, help="a vocabulary or model directory, or a hub id")
+    transfer.add_argument("--model", type=ModelName, required=True, help=MODEL_HELP)
+    transfer.add_argument("--vocab", type=ModelName, required=True, help="a vocabulary or model directory, or a hub id")
     methods = "random, mean, avg, patt, focus, …; docs/guide-experiments.md has all (default: mean)"
     transfer.add_argument("--method", default="mean", help=methods)
     transfer.add_argument(
@@ -88,7 +89,9 @@ def _add_transfer(commands: Commands) -> None:
     )
     transfer.add_argument("--static", type=Path, metavar="DIR", help="static embeddings, for methods that need them")
     transfer.add_argument("--distilled", type=Path, metavar="DIR", help="new embeddings that a step of a run trained")
-    transfer.add_argument("--donor", metavar="MODEL", help="for donor: a model with the new tokens (default: --vocab)")
+    transfer.add_argument(
+        "--donor", type=ModelName, metavar="MODEL", help="for donor: a model with the new tokens (default: --vocab)"
+    )
     transfer.add_argument("--mapping", choices=("omp", "linear"), default="omp", help="for donor (default: omp)")
     transfer.add_argument(
         "--atoms", type=whole_number(1), help="for omp: shared tokens combined for each new one (default 64)"
@@ -229,7 +232,7 @@ def transfer_model(arguments: argparse.Namespace) -> None:
 def _add_generators(commands: Commands) -> None:
     group = commands.add_parser("generator", help="train generators of embeddings").add_subparsers(required=True)
     train = group.add_parser("train", help="train a generator on text like the model's pretraining text")
-    train.add_argument("--model", required=True, help=MODEL_HELP)
+    train.add_argument("--model", type=ModelName, required=True, help=MODEL_HELP)
     text = train.add_mutually_exclusive_group(required=True)
     text.add_argument("--pairs", type=Path, nargs=2, metavar=("SOURCE", "TARGET"), help="for a model that translates")
     text.add_argument("--text", type=Path, metavar="FILE", help="for any other model; UTF-8, plain or gz")
