@@ -96,6 +96,9 @@ class KnownSizes(Protocol):
     def vocabulary(self, side: SideName) -> int:
         """Tokens of the input `vocabulary/SIDE`."""
 
+    def new_tokens(self, side: SideName) -> int:
+        """How many of these tokens the model lacks at most: those that are added, or all of another vocabulary."""
+
     def tables(self, role: str) -> Mapping[SideName, int]:
         """Rows of each side's embeddings of the input model `role`."""
 

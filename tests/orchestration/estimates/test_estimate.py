@@ -198,6 +198,26 @@ def test_new_rows_are_an_upper_bound_until_vocabularies_are_known(
     assert printed.getvalue().count("at most") == 1 and f"at most {unknown.parameters.trained:,}" in printed.getvalue()
 
 
+def test_embeddings_that_are_learned_are_those_of_new_tokens(
+    before_and_after: tuple[Path, dict[str, Estimate], Store, Pipeline],
+) -> None:
+    """An extension by 50 subwords trains 50 embeddings, not those of its 130 tokens."""
+    place, _, _, _ = before_and_after
+    methods = ("token-distillation", "attention-influence", "likelihood-matching", "vocadt")
+    systems = ", ".join(f"{{name: {method}, initialiser: {method}}}" for method in methods)
+    settings = "max_steps: 2, batch_size: 400, precision: fp32, max_length: 64"
+    groups = [f"{method.replace('-', '_')}_training={{{settings}}}" for method in methods]
+    extension = [f"downstream.vocabulary.{each}" for each in ("mode=extend", "size=50", "min_count=1")]
+    planned = _estimated(place, None, f"systems=[{systems}]", *groups, *extension)
+    trained = {name: each.parameters.trained for name, each in planned.items() if "finetune" not in name}
+    assert trained == {
+        "token distillation": 50 * 16,
+        "attention influence": 50 * 16,
+        "likelihood matching from mean": 50 * (16 + 1),
+        "vocadt": 50 * 80,
+    }
+
+
 @pytest.mark.parametrize("train", ["new-rows", "body", "adapters"])
 def test_what_is_trained_is_foreseen(
     before_and_after: tuple[Path, dict[str, Estimate], Store, Pipeline], tmp_path: Path, train: str

@@ -11,7 +11,7 @@ from subgraft.config.settings_base import Count, Settings
 from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.methods.method import MethodSpec, TrainingGroup
 from subgraft.embeddings.methods.token_distillation import DistillationStage
-from subgraft.training.stage import ExtraParameters, Inputs, KnownSizes, Summary
+from subgraft.training.stage import Inputs, Summary
 
 if TYPE_CHECKING:
     from subgraft.training.context import Context
@@ -56,11 +56,6 @@ class FittedStage(DistillationStage):
     reads_upstream_text: ClassVar[bool] = True
 
     distillation: FittedSettings
-
-    def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
-        """An upper bound: as if all tokens were new."""
-        rows = sizes.vocabulary("decoder") * sizes.width
-        return ExtraParameters(held=rows, trained=rows)
 
     def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
         from subgraft.embeddings.learned_rows.fitted import learn_and_fit

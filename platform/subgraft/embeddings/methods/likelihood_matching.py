@@ -80,12 +80,10 @@ class LikelihoodMatchingStage(LearningStage):
             )
 
     def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
-        """The student has embeddings of its own; their differences are trained, with a bias.
-
-        An upper bound: as if all tokens were new.
-        """
-        added = sizes.vocabulary("decoder") * (sizes.width * (1 if sizes.tied else 2) + 1)
-        return ExtraParameters(held=2 * added, trained=added)
+        """The student has embeddings and biases of its own; differences of new tokens are trained."""
+        of_token = sizes.width * (1 if sizes.tied else 2) + 1
+        trained = sizes.new_tokens("decoder") * of_token
+        return ExtraParameters(held=sizes.vocabulary("decoder") * of_token + trained, trained=trained)
 
     def run(self, inputs: Inputs, out: Path, context: Context) -> Summary:
         from subgraft.embeddings.learned_rows.likelihood_matching import match_likelihood

@@ -55,9 +55,9 @@ class DistillationStage(LearningStage):
         return self.sides
 
     def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
-        """An upper bound: as if all tokens were new. Sides are learnt one after the other."""
-        rows = max(map(sizes.vocabulary, self.sides)) * sizes.width
-        return ExtraParameters(held=rows, trained=rows)
+        """The new vocabulary's embeddings, and differences of new tokens, which are trained; one side at a time."""
+        new = max(map(sizes.new_tokens, self.sides)) * sizes.width
+        return ExtraParameters(held=max(map(sizes.vocabulary, self.sides)) * sizes.width + new, trained=new)
 
 
 class TokenDistillationStage(DistillationStage):

@@ -33,12 +33,12 @@ class VocadtStage(LearningStage):
         """Old and new embeddings, and a weight for each pair of a new and an old token.
 
         The embeddings are held in addition to the model's. An untied output projection doubles the weights. This is an
-        upper bound: as if all tokens were new, and all old tokens occurred in the text.
+        upper bound: as if all old tokens occurred in the text.
         """
         old, held, trained = sizes.tables("model"), 0, 0
         for side in self.sides:
             tables = 2 if side == "decoder" and not sizes.tied else 1
-            trained += tables * sizes.vocabulary(side) * old[side]
+            trained += tables * sizes.new_tokens(side) * old[side]
             held += tables * (sizes.vocabulary(side) + old[side]) * sizes.width
         return ExtraParameters(held=trained + held, trained=trained)
 

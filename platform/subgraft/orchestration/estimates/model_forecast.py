@@ -104,6 +104,10 @@ class _Sizes:
     def vocabulary(self, side: SideName) -> int:
         return vocabulary_size(self.store, self.step, f"vocabulary/{side}")
 
+    def new_tokens(self, side: SideName) -> int:
+        stage = self.step.inputs[f"vocabulary/{side}"].stage
+        return (stage.added or 0) if isinstance(stage, AdaptedVocabularyStage) else self.vocabulary(side)
+
     def tables(self, role: str) -> Mapping[SideName, int]:
         return vocabulary_sizes(model_config(self.store, self.step.inputs[role]))
 
