@@ -120,7 +120,6 @@ def test_a_model_that_is_nowhere_is_reported_before_torch_is_imported(tmp_path: 
     commands = """
         generate --model toys/absent
         generate --beam 2 toys/absent
-        evaluate --model toys/absent --sources text --references text
         predict toys/absent --input text
         serve . toys/absent
         export toys/absent --to transformers --out out

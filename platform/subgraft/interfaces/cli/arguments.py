@@ -40,7 +40,10 @@ MODEL_HELP = "a directory, a hub id, or models:/NAME@ALIAS"
 
 
 class ModelName(str):
-    """What an option names as a model. `main` looks for it before a command imports torch, which takes seconds."""
+    """What an option names as a model. `main` looks for it before a command imports torch, which takes seconds.
+
+    `evaluate` has none: it compares its options and files first.
+    """
 
 
 # "en", "en_XX" and "zh-Hant"; a hyphen before a small letter parts two languages.

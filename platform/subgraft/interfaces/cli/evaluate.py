@@ -13,15 +13,7 @@ from subgraft.base.errors import UserError
 from subgraft.base.security.terminal_escaping import say
 from subgraft.data.tasks.registry import TASKS
 from subgraft.data.text import reading
-from subgraft.interfaces.cli.arguments import (
-    MODEL_HELP,
-    Commands,
-    ModelName,
-    add_field,
-    add_json,
-    print_json,
-    text_field,
-)
+from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_field, add_json, print_json, text_field
 from subgraft.interfaces.cli.generate import SEARCH, add_documents, add_generation, search_options, translated_documents
 
 if TYPE_CHECKING:
@@ -37,7 +29,7 @@ def add_to(commands: Commands) -> None:
         "outputs, a line each; further files are tested against the first, with sacrebleu's intervals and p-values"
     )
     outputs.add_argument("--hypotheses", type=Path, nargs="+", metavar="FILE", help=several)
-    outputs.add_argument("--model", type=ModelName, help=f"{MODEL_HELP}, which translates --sources first")
+    outputs.add_argument("--model", help=f"{MODEL_HELP}, which translates --sources first")
     parser.add_argument("--sources", type=Path, metavar="FILE", help="input of --model")
     paired = "sacrebleu's test of several --hypotheses: paired bootstrap (default) or approximate randomization"
     parser.add_argument("--paired", choices=("bs", "ar"), help=paired)
