@@ -85,8 +85,8 @@ def verdict(preview: VocabularyPreview, continues: bool) -> str:
         if not few:
             return (
                 f"Verdict: {extended.changed:,} subwords more {_saved(extended, preview)}. The model writes it partly "
-                f"byte by byte ({of_bytes:.0%} of the tokens): of three such texts, an extension lost nothing on one, "
-                "and 0.2 and 0.4 bits per character on two. `subgraft fit` measures the loss."
+                f"byte by byte ({of_bytes:.0%} of the tokens): of three such texts, an extension lost little or "
+                "nothing on one, and 0.20 and 0.45 bits per character on two. `subgraft fit` measures the loss."
             )
         return (
             "Verdict: stay with the vocabulary, unless fewer tokens are worth a small loss: "

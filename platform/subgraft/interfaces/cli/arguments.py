@@ -87,7 +87,7 @@ class Parser(argparse.ArgumentParser):
         if model is not None:
             if not remaining:
                 self.error("the following arguments are required: --model")
-            setattr(parsed, model.dest, ModelName(remaining.pop(0)))
+            setattr(parsed, model.dest, self._get_value(model, remaining.pop(0)))
         # argparse fills positional arguments in one place only, and returns those after an option.
         lists = [each for each in self._actions if not each.option_strings and each.nargs in ("*", "+")]
         if remaining and lists:
